@@ -1,7 +1,11 @@
-"""`lazy`: attributes computed at their first use; `on_demand`: names imported then."""
+"""`lazy`: attributes computed at their first use; `on_demand`: names imported then.
+
+`imports_that_stay`: imports without collections of garbage.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from _thread import RLock
@@ -26,6 +30,26 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=_importing.release,
         after_in_child=_importing.release,
     )
+
+
+class imports_that_stay:
+    """A context that imports modules: the collector does not visit what they make.
+
+    It would visit the functions and classes of some hundred modules again and again. They become
+    old at once, as after many collections. A collector that was off stays off.
+    """
+
+    def __enter__(self) -> None:
+        self._collects = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._collects:
+            # Takes no time: lists are joined. Objects that others have frozen would thaw.
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
 
 
 class lazy(Generic[_Value]):
@@ -89,11 +113,12 @@ def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         place = f".{home or name}"
-        if _holds_a_module(package.partition(".")[0]):
-            module = import_module(place, package)
-        else:
-            with _importing:
+        with imports_that_stay():
+            if _holds_a_module(package.partition(".")[0]):
                 module = import_module(place, package)
+            else:
+                with _importing:
+                    module = import_module(place, package)
         value = getattr(module, name) if home else module
         setattr(sys.modules[package], name, value)
         return value

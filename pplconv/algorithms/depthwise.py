@@ -10,10 +10,10 @@ for the team, and the kernels load each input once for the outputs that it reach
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from .._lazy import lazy
+from .._records import record
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from . import depthwise_bytes
@@ -87,7 +87,7 @@ CHUNK_PLANES = 16
 LONGEST_VECTOR = 16  # elements
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Depthwise(DepthwiseCandidate):
     """One way to run a problem through depthwise convolution's loops."""
 

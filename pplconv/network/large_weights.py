@@ -11,12 +11,14 @@ import math
 import secrets
 import sys
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx_ir as ir
+
+from .._records import NamedTuple
 
 __all__ = ["Lifted", "lift_data", "put_back"]
 

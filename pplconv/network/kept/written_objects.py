@@ -9,13 +9,13 @@ of the constructor. The classes are those of `_CLASSES`, so a file can make noth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ... import config, schedules
+from ..._records import record
 from ...arguments.activation import Activation as Description
 from ...geometry import Geometry, Memory, Strides
 from ...machine import current as current_machine
@@ -32,6 +32,9 @@ from ...sparsity import Sparsity
 from ..host_steps import Same
 from ..interface import Declared, Interface, ModelMetadata, NodeArg
 from ..storage import Banded, Buffer, Repeat, Step, Value
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["NotKept", "OtherKernels", "Reader", "Writer"]
 
@@ -155,7 +158,7 @@ def _arguments_of(given: Any) -> Sequence[Any]:
     return [getattr(given, field.name) for field in fields(given)]
 
 
-@dataclass
+@record
 class Reader:
     """Makes objects of the values of a file.
 
