@@ -20,7 +20,6 @@ import numpy as np
 from ..._records import record
 from ...memory.arrays import empty_aligned
 from ...memory.mapping import map_file
-from ...wisdom.wisdom_files import replace
 
 try:
     # `hashlib` loads OpenSSL as well.
@@ -98,6 +97,8 @@ def write(path: str, index: dict[str, Any], blocks: Sequence[Bytes], mode: int) 
     OSError
         If the system refuses.
     """
+    from ...wisdom.wisdom_files import replace
+
     replace(path, parts_of(index, blocks), mode)
 
 
