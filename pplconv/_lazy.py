@@ -1,7 +1,11 @@
-"""`lazy`: attributes computed at their first use; `on_demand`: names imported then."""
+"""`lazy`: attributes computed at their first use; `on_demand`: names imported then.
+
+`imports_that_stay`: imports without collections of garbage.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from _thread import RLock
@@ -26,6 +30,52 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=_importing.release,
         after_in_child=_importing.release,
     )
+
+
+def _holds_a_module(root: str) -> bool:
+    """Whether this thread imports a module of a package, and so holds importlib's lock of it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "_find_and_load":
+            name = str(frame.f_locals.get("name", ""))
+            if name == root or name.startswith(f"{root}."):
+                return True
+        frame = frame.f_back
+    return False
+
+
+class imports_that_stay:
+    """A context that imports modules: the collector does not visit what they make.
+
+    It would visit the functions and classes of some hundred modules again and again. They become
+    old at once, as after many collections. A collector that was off stays off. One thread at a time
+    is inside, so that no child is forked meanwhile.
+
+    Parameters
+    ----------
+    root : str
+        The package that is imported.
+    """
+
+    def __init__(self, root: str = "pplconv") -> None:
+        self._root = root
+
+    def __enter__(self) -> None:
+        self._waits = not _holds_a_module(self._root)
+        if self._waits:
+            _importing.acquire()
+        self._collects = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._collects:
+            # Takes no time: lists are joined. Objects that others have frozen would thaw.
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
+        if self._waits:
+            _importing.release()
 
 
 class lazy(Generic[_Value]):
@@ -57,18 +107,6 @@ class lazy(Generic[_Value]):
         return value
 
 
-def _holds_a_module(root: str) -> bool:
-    """Whether this thread imports a module of a package, and so holds importlib's lock of it."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name == "_find_and_load":
-            name = str(frame.f_locals.get("name", ""))
-            if name == root or name.startswith(f"{root}."):
-                return True
-        frame = frame.f_back
-    return False
-
-
 def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     """Make a package's ``__getattr__``, which imports names when they are first asked for.
 
@@ -89,11 +127,8 @@ def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         place = f".{home or name}"
-        if _holds_a_module(package.partition(".")[0]):
+        with imports_that_stay(package.partition(".")[0]):
             module = import_module(place, package)
-        else:
-            with _importing:
-                module = import_module(place, package)
         value = getattr(module, name) if home else module
         setattr(sys.modules[package], name, value)
         return value

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from textwrap import fill
 from typing import Literal, TypeAlias, get_args
 
 from ._kernels import CURVES as OF_CURVE
 from ._kernels import INSTRUCTIONS
+from ._records import record
 
 Word: TypeAlias = Literal[
     "relu", "relu6", "hardswish", "sigmoid", "silu", "softplus", "mish", "gelu"
@@ -29,7 +30,7 @@ IN_STORE = 0
 """Instruction that tells the loops that no pass follows the store."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Kind:
     """One kind of activation.
 

@@ -29,8 +29,9 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
+from ._records import NamedTuple
 from .architecture import canonical, here, ladder, owner
 
 __all__ = ["MAX_THREADS", "Settings", "ask_for_threads", "current", "network_cache", "read"]
@@ -60,9 +61,10 @@ _HOME = "HOME"
 _ARCH = here()
 
 # ASCII digits only: int() alone would also take "1_0" and the digits of other scripts.
-_DIGITS = re.compile(r"[0-9]+")
-_DECIMAL = re.compile(r"\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf)", re.IGNORECASE)
-_OMP_ENTRY = re.compile(r"\s*\+?([0-9]+)\s*", re.ASCII)
+# Compiled where a variable is set.
+_DIGITS = r"[0-9]+"
+_DECIMAL = r"(?i:\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf))"
+_OMP_ENTRY = r"(?a:\s*\+?([0-9]+)\s*)"
 
 
 class Settings(NamedTuple):
@@ -292,7 +294,7 @@ def _whole(name: str, text: str | None, most: int) -> int | None:
     digits = (text or "").strip()
     if not digits:
         return None
-    count = _count(digits, most) if _DIGITS.fullmatch(digits) else None
+    count = _count(digits, most) if re.fullmatch(_DIGITS, digits) else None
     if count is None:
         raise ValueError(f"{name} is {text!r}: expected an integer from 1 to {most}")
     return count
@@ -302,7 +304,7 @@ def _tolerance(text: str | None) -> float | None:
     decimal = (text or "").strip()
     if not decimal:
         return None
-    if not _DECIMAL.fullmatch(decimal):
+    if not re.fullmatch(_DECIMAL, decimal):
         raise ValueError(f"{_TOLERANCE} is {text!r}: expected a number of at least 0")
     return float(decimal)
 
@@ -311,7 +313,7 @@ def _omp(text: str | None) -> int | None:
     # One bad entry spoils the list: libgomp then reports the variable and uses none of it.
     counts = []
     for entry in (text or "").split(","):
-        match = _OMP_ENTRY.fullmatch(entry)
+        match = re.fullmatch(_OMP_ENTRY, entry)
         count = _count(match.group(1), MAX_THREADS) if match else None
         if count is None:
             return None

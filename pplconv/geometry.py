@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from ._records import NamedTuple
 
 __all__ = ["Geometry", "Memory", "Strides", "walk_dims"]
 

@@ -7,8 +7,9 @@ nest, `ConvProblem.matrix` is its matrix problem.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ._records import record
 from .geometry import Geometry, Memory, Strides
 from .numerics import TYPES, Numerics, default_permission, numerics_of
 from .sparsity import Sparsity, checked_sparsity
@@ -17,13 +18,14 @@ __all__ = ["MatrixProblem"]
 
 _SIZE = r"([0-9]{1,18})"
 _SPARSE = r"(?:sb([0-9]{1,2})sd([0-9]{1,4}))?"
-_FIELDS = re.compile(rf"(?:mb{_SIZE})?(?:g{_SIZE})?m{_SIZE}n{_SIZE}k{_SIZE}{_SPARSE}")
+# Compiled where a text is parsed.
+_FIELDS = rf"(?:mb{_SIZE})?(?:g{_SIZE})?m{_SIZE}n{_SIZE}k{_SIZE}{_SPARSE}"
 
 # Stands for the strides of dense matrices, which follow from the sizes.
 _DENSE = Strides(-1, -1, -1, -1)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class MatrixProblem:
     """Products C = A B with B packed beforehand and A read where it lies.
 
@@ -95,7 +97,7 @@ class MatrixProblem:
         ValueError
             If it is not written so, or a size is 0.
         """
-        match = _FIELDS.fullmatch(text.strip())
+        match = re.fullmatch(_FIELDS, text.strip())
         if match is None:
             raise ValueError(f"{text!r} is no matrix problem: expected m...n...k...")
         images, groups, m, n, k = (1 if s is None else int(s) for s in match.groups()[:5])

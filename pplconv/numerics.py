@@ -7,11 +7,9 @@ keys of wisdom.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 from ._kernels import HALF_CHAIN
 from ._lazy import lazy
+from ._records import NamedTuple, record
 
 __all__ = [
     "BRAIN_KINDS",
@@ -119,7 +117,7 @@ _BYTES = ("u8t", "s8t", "u8m", "s8m", "u8", "s8", "s16")
 _PAIRS = "u8p"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Numerics:
     """The types of one way to compute; all but `name` and `product` are keys of `TYPES`.
 

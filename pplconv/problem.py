@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ._lazy import lazy
+from ._records import record
 from .geometry import Geometry, Memory, Strides
 from .matrix_problem import MatrixProblem
 from .numerics import TYPES, Numerics, default_permission, numerics_of
@@ -50,7 +50,7 @@ def dimensions(layout: str) -> int:
     return 5 if layout == "NCHWc" else 4
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ConvProblem:
     """One 2-D convolution, fully specified.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ._checks import integer, shown
+from ._records import NamedTuple
 
 __all__ = ["BLOCKS", "SCALE", "WITHOUT_ZEROS", "Sparsity", "checked_block", "checked_sparsity"]
 

@@ -53,7 +53,16 @@ LAYERS = [
     {"matrix_problem"},
     {"numerics", "sparsity"},
     {"_kernels"},
-    {"_checks", "_contracts", "_lazy", "_literals", "architecture", "drawing", "geometry"},
+    {
+        "_checks",
+        "_contracts",
+        "_lazy",
+        "_literals",
+        "_records",
+        "architecture",
+        "drawing",
+        "geometry",
+    },
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 # These rooms may import only from the rooms listed here, not from all rooms below them.
@@ -65,17 +74,19 @@ LEAVES = {
     "_kernels": {"_contracts"},  # passes the contracts on to callers of kernels
     "_lazy": set(),
     "_literals": set(),
+    "_records": set(),
     "_trial": {"_binding", "_kernels", "activations", "memory", "runtime", "schedules"},
     "_source_tree": set(),
     "_version": set(),
     "architecture": set(),
-    "config": {"architecture"},  # a cap names one of its instruction sets
-    "drawing": set(),
-    "activations": {"_kernels"},  # the contract's numbers of the activations
-    "geometry": set(),
+    "config": {"_records", "architecture"},  # a cap names one of its instruction sets
+    "drawing": {"_records"},
+    "activations": {"_kernels", "_records"},  # the contract's numbers of the activations
+    "geometry": {"_records"},
     "imaging": {
         "_checks",
         "_literals",
+        "_records",
         "api",
         "arguments",
         "memory",
@@ -85,16 +96,16 @@ LEAVES = {
         "runtime",
         "schedules",  # the loops of bands, by its `banded`
     },
-    "machine": {"_kernels", "_lazy", "architecture"},  # `_kernels` executes CPUID
+    "machine": {"_kernels", "_lazy", "_records", "architecture"},  # `_kernels` executes CPUID
     "memory": {"_binding", "numerics"},  # the NUMA node of scratch memory; element types
-    "numerics": {"_kernels", "_lazy"},  # the length of its chains of sums
-    "matrix_problem": {"geometry", "numerics", "sparsity"},
+    "numerics": {"_kernels", "_lazy", "_records"},  # the length of its chains of sums
+    "matrix_problem": {"_records", "geometry", "numerics", "sparsity"},
     "prune": {"_checks", "memory", "sparsity"},
     "quant": {"_checks", "_lazy", "_literals", "memory"},
-    "problem": {"_lazy", "geometry", "matrix_problem", "numerics", "sparsity"},
-    "sparsity": {"_checks"},
-    "runtime": {"_binding", "_checks", "_lazy", "config", "machine"},
-    "wisdom": {"_checks", "_lazy", "_version", "config", "machine"},
+    "problem": {"_lazy", "_records", "geometry", "matrix_problem", "numerics", "sparsity"},
+    "sparsity": {"_checks", "_records"},
+    "runtime": {"_binding", "_checks", "_lazy", "_records", "config", "machine"},
+    "wisdom": {"_checks", "_lazy", "_records", "_version", "config", "machine"},
 }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from .._records import NamedTuple
 from ..numerics import Numerics
 from ..problem import ConvProblem, Problem
 from .core_model import CoreModel

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from .._records import record
 from ..machine import Machine
 from ..numerics import Numerics
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SparseTiles:
     """Kernels for sparse weights of one orientation.
 
@@ -32,7 +33,7 @@ class SparseTiles:
 NO_TILES = SparseTiles()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlanContext:
     """Inputs of candidates besides the problem: machine, kernels, types, team.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
+from .._records import record
 from ..machine import Machine
 from ..machine.x86_identity import l3_share, x86_core
 from ..numerics import Numerics
@@ -45,7 +45,7 @@ PART_CYCLES = 180.0  # of a step that is copied and filled with zeros
 WHOLE_CYCLES = 64.0  # of a step of the largest tile
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class CoreModel:
     """A core as cost estimates see it.
 

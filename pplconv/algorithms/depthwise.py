@@ -10,10 +10,10 @@ for the team, and the kernels load each input once for the outputs that it reach
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from .._lazy import lazy
+from .._records import record
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from . import depthwise_bytes
@@ -98,7 +98,7 @@ NEAR_PART = 16  # of such a share of L2: about L1
 LONGEST_VECTOR = 16  # elements
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Depthwise(DepthwiseCandidate):
     """One way to run a problem through depthwise convolution's loops.
 

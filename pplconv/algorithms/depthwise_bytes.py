@@ -7,10 +7,10 @@ stored.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from .._lazy import lazy
+from .._records import record
 from ..problem import ConvProblem
 from .candidate import (
     EXACT,
@@ -38,7 +38,7 @@ UNIT_HEADER = 64
 CHUNK_VECTORS = 4  # vectors of channels whose sums are finished together
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class DepthwiseBytes(DepthwiseCandidate):
     """One way to run a problem through the loops of depthwise convolution of bytes."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 
+from .._records import record
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import Candidate, ceil_div
@@ -13,7 +13,7 @@ from .core_model import busiest_share
 NAME = "depthwise"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class DepthwiseCandidate(Candidate):
     """A cut of images into segments of output channels and rows, one task each.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from .._records import record
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
@@ -26,7 +26,7 @@ from .tiled import row_tiles, widths
 NAME = "direct"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Direct(DirectBlocking):
     """One way to run a problem through direct convolution's loops."""
 

@@ -6,11 +6,11 @@ of stretches of input; see ``schedules/direct_loops.pyx``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from .._lazy import lazy
+from .._records import record
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
@@ -83,7 +83,7 @@ def weight_panels(problem: ConvProblem, kernel: KernelKey, lanes: int) -> Panels
     return panels.inside(problem.block)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class DirectBlocking(Candidate):
     """One way to run a problem through direct convolution's loops, without its cost estimate.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from .._records import record
 from .core_model import CoreModel
 from .nest_blocking import NestBlocking
 from .nest_cost import estimate
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Nest(NestBlocking):
     """One way to run a problem through the GEMM nest."""
 

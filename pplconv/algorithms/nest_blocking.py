@@ -10,10 +10,10 @@ the block of K and one operand's panel, L2 the packed pixels of a task.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from .._lazy import lazy
+from .._records import record
 from ..geometry import Geometry
 from ..numerics import Numerics
 from ..problem import Problem
@@ -45,7 +45,7 @@ def weight_panels(problem: Problem, kernel: KernelKey, orientation: str) -> Pane
     return Panels.of_columns(kernel) if orientation == "channels" else Panels.of_rows(kernel)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NestBlocking(MatrixBlocking):
     """One way to run a problem through the GEMM nest, without its cost estimate.
 

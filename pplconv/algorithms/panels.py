@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from .._records import NamedTuple
 from .candidate import KernelKey, round_up
 
 PREFETCH_STEPS = 24  # groups of k that a kernel prefetches ahead

@@ -7,10 +7,10 @@ each tap reads a pixel further on; see ``schedules/plane_loops.pyx``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from .._lazy import lazy
+from .._records import record
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
@@ -52,7 +52,7 @@ ACROSS = 0.7
 LAY_CYCLES = 4.0  # a vector into the slab
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Planes(Candidate):
     """One way to run a problem through the loops on few channel planes.
 

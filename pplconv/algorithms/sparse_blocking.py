@@ -6,10 +6,10 @@ A `SparseBlocking` is one candidate without its cost estimate: everything that t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._lazy import lazy
+from .._records import NamedTuple, record
 from ..numerics import Numerics
 from ..problem import Problem
 from ..sparsity import Sparsity
@@ -40,7 +40,7 @@ class Places(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SparseBlocking(MatrixBlocking):
     """One way to compute a problem with sparse weights, without its cost estimate.
 

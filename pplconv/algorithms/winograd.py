@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from .._records import record
 from ..machine.x86_identity import l3_share
 from ..numerics import PRODUCTS, TYPES, Numerics
 from ..problem import ConvProblem
@@ -47,7 +47,7 @@ ENOUGH_TILES = 28  # in a block: fewer make poor use of register tiles and weigh
 PARTS_EACH = 4
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Winograd(WinogradBlocking):
     """One way to run a problem through Winograd's loops."""
 

@@ -11,10 +11,10 @@ Method for Convolution Acceleration", 2020).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from .._lazy import lazy
+from .._records import record
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
@@ -53,7 +53,7 @@ def tiles_of(problem: ConvProblem, n: int) -> int:
     return problem.batch * ceil_div(problem.oh, n) * ceil_div(problem.ow, n)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WinogradBlocking(Candidate):
     """One way to run a problem through Winograd's loops, without its cost estimate.
 

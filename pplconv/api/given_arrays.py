@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._records import NamedTuple
 from ..memory.array_like import array_of, is_bfloat16, renewed
 from ..memory.dtypes import NAMES
 

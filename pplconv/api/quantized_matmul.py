@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from .._records import record
 from ..arguments import checks
 from ..arguments.argument_names import named
 from ..memory.array_like import array_of, renewed, run_no_code
@@ -188,7 +188,7 @@ def qmatmul(
     return as_given(a, product.finished(bias, kind, y, activation, threads, out), out)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Product:
     """Two arrays of matrices of matching shapes, with their zero points and scales.
 

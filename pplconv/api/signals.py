@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from .._checks import one_of, shown
 from .._literals import Layout
+from .._records import NamedTuple
 from ..arguments import checks
 from ..memory.array_like import array_of
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._checks import meant
+from .._records import record
 from ..activations import CLIPS, CURVES, KINDS, WORDS, forms
 from ..memory.array_like import array_of
 
@@ -27,7 +27,7 @@ _OTHERS = {
 }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Activation:
     """A checked value of ``activation=``.
 

@@ -10,9 +10,10 @@ tests compare signatures and docstrings with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import planner
+from .._records import NamedTuple
 from . import checks
 
 __all__ = ["ARGUMENTS", "REQUIRED", "SIGNATURES", "Argument", "Signature"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TextIO
+
+from .._records import record
 
 # Smallest width of a line, and the width beyond which only bars grow.
 NARROWEST, WIDEST = 48, 110
@@ -15,7 +16,7 @@ _FULL = "\N{FULL BLOCK}"
 _PARTS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Row:
     """One line: a label, a bar, and a text after it.
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 
+from .._records import record
 from .figures import percent, round_number
 
 
@@ -46,7 +46,7 @@ def _plain(value: object) -> str:
     )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Axis:
     """Maps values to percentages.
 

@@ -14,7 +14,7 @@ filtered at once, as one plane.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import planner
+from .._records import record
 from ..api.conv import Conv2d
 from ..ops.edges import Index, runs_of, source_index
 from .banded import READ, Banded, Rounding, RowSums, Short, has_rows, is_open
@@ -53,7 +54,7 @@ WHOLE_BYTES = 1 << 24
 WHOLE_PRODUCTS = 1 << 15
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Region:
     """The wanted outputs, and the border of the image.
 

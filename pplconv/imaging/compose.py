@@ -7,12 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import planner
+from .._records import NamedTuple
 from ..memory.array_like import renewed
 from ..memory.arrays import check_out, empty_aligned, refuse_overlap
 from ..memory.namespaces import as_given

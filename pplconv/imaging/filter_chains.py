@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import planner
+from .._records import NamedTuple
 from ..ops.edges import Index, source_index
 from ..ops.program import Program
 from ..ops.strided_copies import copy_fields

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import planner
+from .._records import NamedTuple
 from .banded import Rounding, Short
 from .bands import Filter, Region, Store, prepared
 from .operators import Operator

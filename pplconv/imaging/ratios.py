@@ -7,12 +7,13 @@ half way between two results; the small remainder decides only there.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from .._records import record
 
 __all__ = ["MOST_AGAIN", "Ratio", "ratios_of"]
 
@@ -37,7 +38,7 @@ _LEAST_LOST = 2.0**-1000
 _EVEN = 2
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Ratio:
     """A kernel as integers over a divisor, and the remainder.
 
@@ -69,7 +70,7 @@ class Ratio:
         return exact and self.divisor < 2.0 ** (bits - 6)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Factor:
     """One factor as integers over a divisor: values times divisor are numerators plus rests."""
 

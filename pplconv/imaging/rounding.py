@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._records import NamedTuple, record
 from .banded import Rounding
 from .digits import digits_of, unit_of
 from .ratios import MOST_AGAIN, Ratio, ratios_of
@@ -65,7 +65,7 @@ class Again(NamedTuple):
         return np.concatenate([(self.error, kept), self.taps, self.digits.ravel(), none])
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Way:
     """How sums of one kernel are made and rounded, as `pplconv.imaging.banded.Rounding` has it.
 

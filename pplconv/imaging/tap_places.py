@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from .._records import NamedTuple
 
 __all__ = ["RUNNING", "Taken", "neighbours_of", "taken_by_rows"]
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._records import record
 from ..memory.arrays import check_out
 from ..ops.edges import source_index
 from .bands import Region, Store, prepared
@@ -66,7 +67,7 @@ def filter_truth(
     return found.view(np.bool_)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Wide:
     """A filter of int32 or int64 images into integers, or floating point.
 

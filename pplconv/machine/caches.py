@@ -6,8 +6,9 @@ Each level is looked up by itself, but if a system describes some caches and no 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from .._records import NamedTuple
 from .cpu import Cpuid, leaf
 from .kernel_files import read_int, read_list, read_text, to_int, under
 from .machine import CacheLevel

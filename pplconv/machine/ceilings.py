@@ -8,12 +8,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _kernels
+from .._records import record
 from .machine import Machine
 
 # Long enough for a clock read not to count, short enough to fall between two interruptions.
@@ -31,7 +32,7 @@ class PeakUnavailable(RuntimeError):
     """The peak cannot be measured here; the text says why."""
 
 
-@dataclass
+@record
 class Peak:
     """Measures the FMA peak of a team and remembers every reading.
 
@@ -172,7 +173,7 @@ def _burst(
     return max(end for _, end in spans) - min(start for start, _ in spans)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Ceilings:
     """Measured peak rates of this machine.
 

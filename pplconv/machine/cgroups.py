@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
 
+from .._records import NamedTuple
 from .kernel_files import read_text, under
 
 

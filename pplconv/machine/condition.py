@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from .._records import record
 from .cgroups import chains
 from .kernel_files import parse_list, read_int, read_text, to_int, under
 
@@ -21,7 +21,7 @@ from .kernel_files import parse_list, read_int, read_text, to_int, under
 _IDLE, _IOWAIT, _STEAL, _COUNTED = 3, 4, 7, 8
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Times:
     """Time of all CPUs since the system started, and how often a quota stopped the process.
 
@@ -47,7 +47,7 @@ class Times:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Condition:
     """Load and settings of a machine.
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from .._records import NamedTuple
 from . import host
 from .kernel_files import read_list, read_text, to_int, under
 from .sysctl import Sysctl, number

@@ -7,8 +7,8 @@ volume 1, chapter 13 (XCR0); AMD64 Architecture Programmer's Manual, volume 3, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from .._records import NamedTuple
 from .amx import Permit, has_tiles, never
 from .kernel_files import read_text, to_int, under
 

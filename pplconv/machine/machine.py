@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
+from .._records import NamedTuple, record
 from ..architecture import ladder
 
 
@@ -25,7 +26,7 @@ class CacheLevel(NamedTuple):
     cpus: int = 1
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Machine:
     """The properties of a machine that the planner and the teams need.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from .._records import NamedTuple
 from . import host
 from .kernel_files import read_list, read_text, to_int, under
 from .sysctl import Sysctl, number

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from .._records import NamedTuple
 from . import affinity as affinities
 from . import cores as core_lists
 from . import hybrid, numa_nodes

@@ -64,7 +64,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from .._records import NamedTuple
 
 
 class X86Core(NamedTuple):

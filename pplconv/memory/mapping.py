@@ -13,10 +13,12 @@ import mmap
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "blocks",
@@ -31,7 +33,7 @@ __all__ = [
     "unchanged",
 ]
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 
 # Bytes of the rows that are worked on at once.
 _BLOCK_BYTES = 1 << 20

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from .._records import record
 from ..schedules.elementwise_loops import MOST_STREAMS
 from .fusion import Chain, Written, written
 from .nodes import Graph, Node
@@ -40,7 +41,7 @@ _ENOUGH_QUERIES, _KEYS_PER_QUERY = 32, 4
 _OWN, _MOST_PROGRAMS = 4, 8
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Program:
     """An element-wise program of the scores of a tile, in place.
 
@@ -59,7 +60,7 @@ class Program:
     written: Written
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Attention:
     """The nodes of one attention.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import planner
+from .._records import NamedTuple, record
 from ..ops.prepared import PackedWeights, Prepared
 from ..ops.sparse.sparse_weights import sparsity_of
 from ..problem import ConvProblem
@@ -80,7 +81,7 @@ class Own(NamedTuple):
     epilogue: str
 
 
-@dataclass
+@record
 class Builder:
     """A program under construction.
 

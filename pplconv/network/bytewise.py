@@ -10,10 +10,11 @@ to one byte, with bytes between them, become one: x times the quantized sigmoid 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from .._records import record
 from ..ops.program import Program
 from . import arena
 from .builder import Builder
@@ -32,7 +33,7 @@ _BYTES = 256
 _PRODUCTS = tuple(f"{DOMAIN}.{name}" for name in STORING)
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class _Joined(Chain):
     """Chains that together are a function of one byte: the last one gives the result."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import planner
+from .._records import NamedTuple
 from ..arguments import checks, input_shapes
 from ..arguments.argument_names import named
 from ..memory.array_like import array_of, renewed

@@ -5,11 +5,12 @@ Sums are computed in float64, and rounded once to the type of the weights.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._records import NamedTuple
 from ..memory.mapping import blocks, release
 from .onnx_later import ir
 from .values import (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from .._records import record
 from ..geometry import walk_dims
 from .storage import Shape, Value
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Collapsed:
     """Arrays of one shape, broadcasts included, over the fewest common dimensions.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import numpy as np
 
+from .._records import record
 from ..drawing.columns import columns
 from ..drawing.figures import milliseconds, number
 from ..quant import signal_to_noise
@@ -19,7 +19,7 @@ from .storage import Array, Shape
 __all__ = ["NetworkComparison", "OutputComparison", "compared"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OutputComparison:
     """An output in two precisions.
 
@@ -68,7 +68,7 @@ class OutputComparison:
         return self.shape == self.other_shape and self.dtype not in ("list", "None")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NetworkComparison:
     """A network in two precisions; printed, it is a table.
 

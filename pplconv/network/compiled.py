@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._records import record
 from ..memory.arrays import empty_aligned
 from ..ops.program import Frame, Program
 from ..ops.refused import Refused
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Compiled", "program_of", "view_of"]
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Compiled:
     """A network compiled for inputs of fixed shapes.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import onnx_ir as ir
 
+from .._records import NamedTuple
 from .compiled import Compiled
 from .control_flow import Body, function_of_flow
 from .cut_memory import Held, result_bytes

@@ -10,10 +10,10 @@ own, which is compiled for the sizes that it receives.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from .._records import record
 from .lone_steps import runs_alone
 from .operators.table import row_of
 from .operators.table_row import Layout
@@ -25,7 +25,7 @@ from .values import is_constant
 __all__ = ["Cut", "cut", "is_light", "sizes_in_loops"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Cut:
     """The parts of a model.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .._kernels import MOST_REGISTERS
+from .._records import record
 from ..schedules.elementwise_loops import MOST_CODE, MOST_STREAMS
 from .nodes import Graph, Node, as_type
 from .operators.elementwise_steps import (
@@ -32,7 +33,7 @@ MOST_NODES = 16
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Chain:
     """Element-wise nodes that run as one pass.
 
@@ -75,7 +76,7 @@ def arrays_of(node: Node) -> list[str]:
     return [name for name in node.inputs if name]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Written:
     """A chain as instructions.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._records import record
 from .storage import Array, Step, Value
 from .texts import printable
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Same:
     """The function of a copy."""
 

@@ -38,11 +38,12 @@ window of ``X - x_zero`` times ``multiplier``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._records import NamedTuple
 from .fused_nodes import DOMAIN
 from .integers import RANGES
 from .onnx_later import ir

@@ -9,11 +9,12 @@ beyond the type saturate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from .._records import record
 
 __all__ = [
     "RANGES",
@@ -54,7 +55,7 @@ def dequantize(x: Array, scale: Any, zero: Any) -> Array:
     return np.asarray((x.astype(np.int64) - zero).astype(scale.dtype) * scale)
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Store:
     """The steps after a sum of integers.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .._checks import shown
+from .._records import NamedTuple
 from ..memory.array_like import array_of
 from ..memory.mapping import plain
 from .storage import Array, Item

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._records import NamedTuple
 from ..memory.dtypes import array_dtype
 from ..memory.mapping import plain, release
 from ..ops.prepared import PackedWeights, Prepared

@@ -8,15 +8,17 @@ reference. It leaves anything unexpected to the parser, and to the checks of its
 from __future__ import annotations
 
 import math
-import secrets
+import os
 import sys
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx_ir as ir
+
+from .._records import NamedTuple
 
 __all__ = ["Lifted", "lift_data", "put_back"]
 
@@ -150,7 +152,7 @@ class _Walk:
         self.bytes = content.data
         self.arrays: list[npt.NDArray[Any]] = []
         # No file can guess the token, so a text with it is a reference.
-        self.token = f"{secrets.token_hex(16)} "
+        self.token = f"{os.urandom(16).hex()} "
 
     def without_data(self, begin: int, end: int, kind: int) -> bytearray:
         """Give a message without the data of its large tensors."""

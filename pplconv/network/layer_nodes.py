@@ -7,11 +7,11 @@ the plan that the layer has for the whole input: a program of layers gives the l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from .._records import NamedTuple, record
 from ..api.conv import Conv2d
 from ..api.layer import ready_of
 from ..api.quantized_layer import QConv2d, description_of
@@ -57,7 +57,7 @@ class Shared(NamedTuple):
     sparse: bool | str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Described:
     """A layer, and how it may run with others.
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from .._records import record
 from .fusion import Chain
 from .min_cut import source_side
 from .nodes import Graph, Node
@@ -33,7 +34,7 @@ Prices = tuple[float, float]
 _PLANES, _PIXELS = 0, 1
 
 
-@dataclass
+@record
 class _Network:
     """The flow network of the cut: the node of each value, and its readers.
 

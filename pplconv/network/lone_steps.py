@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from .. import planner
+from .._records import record
 from ..memory.arrays import empty_aligned
 from ..ops.program import Program
 from ..ops.refused import Refused
@@ -40,7 +41,7 @@ _PRODUCTS = frozenset(("Gemm", "MatMul"))
 Call = Callable[..., Sequence[Any]]
 
 
-@dataclass
+@record
 class Alone:
     """Belongings of the lone nodes of a program that is cut.
 

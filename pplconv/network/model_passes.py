@@ -7,10 +7,10 @@ for the schema of each node; here each operator is asked for once.
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
 import onnx
 
+from .._records import NamedTuple
 from .onnx_later import ir
 from .subgraphs import all_nodes, subgraphs_of
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
 
 from .. import planner
+from .._records import NamedTuple, record
 from ..memory.array_like import bfloat16_dtype
 from .attention import Attention, Item
 from .fusion import Chain, computed_in
@@ -139,7 +140,7 @@ def in_narrow_type(
     return _Cut(graph, narrow, prices, demanded).chosen(items)
 
 
-@dataclass
+@record
 class _Cut:
     """The flow network: a node for each value whose type is open."""
 

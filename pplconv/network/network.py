@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from .._literals import Fallback
+from .._records import record
 from ..drawing.progress_bar import Wanted, late_bar
 from ..runtime import ForkableLock, paused_collector, scoped_team
 from .compiled import Compiled
@@ -32,7 +33,7 @@ from .turns import Result, run_turns
 __all__ = ["Network", "Shared"]
 
 
-@dataclass
+@record
 class Shared:
     """The belongings of all parts of a session.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._records import record
 from .onnx_later import ir
 from .storage import Array, Shape
 from .values import elements_of, is_constant
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from .scaling import ScaledTensor
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Node:
     """An operator with the names of the values that it reads and writes.
 
@@ -113,7 +114,7 @@ def as_type(array: Array, dtype: np.dtype[Any]) -> Array:
         return array.astype(dtype, copy=False)
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Graph:
     """A graph whose shapes are all known.
 

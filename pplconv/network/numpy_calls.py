@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from .._records import record
 from .nodes import Node
 from .numpy_operators.sequence_values import TAKERS
 from .operators.table import row_of
@@ -16,7 +17,7 @@ from .storage import Array, Shape
 __all__ = ["NumpyCall"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NumpyCall:
     """The function of a node that one of `numpy_operators` computes.
 

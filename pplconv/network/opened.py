@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from .._records import NamedTuple
 from .interface import Declared, Interface, NodeArg
 from .plan_settings import Settings
 from .programs import Found, Program, Programs

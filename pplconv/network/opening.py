@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._literals import Fallback
+from .._lazy import imports_that_stay
 from ..drawing.progress_bar import Wanted
 from .kept.container import begins_as_kept
 from .kept.kept_network import KeptNetwork
@@ -12,6 +12,7 @@ from .opened import Opened
 from .plan_settings import Settings
 
 if TYPE_CHECKING:
+    from .._literals import Fallback
     from .kept.cache_folder import OfCache
 
 __all__ = ["open_model", "require_onnx"]
@@ -41,10 +42,12 @@ def open_model(
         If it is an ONNX model, and `onnx` is not installed.
     """
     if begins_as_kept(model):
-        from .kept.files import open_kept
+        with imports_that_stay():
+            from .kept.files import open_kept
 
         return open_kept(model, settings, kept)
-    from .kept.cache_folder import source_of
+    with imports_that_stay():
+        from .kept.cache_folder import source_of
 
     source = source_of(model, settings, fallback)
     known = None if source is None else source.interface()
@@ -87,10 +90,11 @@ def require_onnx() -> None:
         If it is not installed; the message says what to install.
     """
     try:
-        # Before all that imports `onnx_ir`.
-        from . import symbols_later  # noqa: F401
+        with imports_that_stay():
+            # Before all that imports `onnx_ir`.
+            from . import symbols_later  # noqa: F401
 
-        _import_models()
+            _import_models()
     except ImportError as error:  # pragma: no cover - tests have both
         raise ImportError(
             f"InferenceSession needs {error.name}: pip install 'pplconv[onnx]'", name=error.name

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import onnx_ir as ir
 
+from .._records import NamedTuple
 from .graph_builder import GraphBuilder
 from .onnx_answers import merged
 from .values import attribute_int, constant, static_shape

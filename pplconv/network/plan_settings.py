@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from .. import planner
 from .._checks import one_of
+from .._records import record
 from ..arguments import checks
 from ..ops.sparse.sparse_weights import checked_sparse
 
@@ -17,7 +18,7 @@ FALLBACKS = ("warn", "error", "silent")
 _WORDS = [word for word in checks.PRECISIONS if word is not None]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Settings:
     """Settings of plans; see `InferenceSession`.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import field
+from typing import Any
 
 import numpy.typing as npt
 import onnx_ir as ir
 
+from .._records import NamedTuple, record
 from .brain_floats import compute_in_float32
 from .cutting import Cut, cut
 from .folding import fold
@@ -40,7 +41,7 @@ from .tensors import (
 __all__ = ["Prepared", "Specialized", "prepare", "simplify", "specialize"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Prepared:
     """A rewritten model, and the rules that fired.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
 from .. import _version, planner
+from .._records import record
 from ..machine import ceilings as roofs
 from ..machine import current as current_machine
 from ..planner.roofs import clock
@@ -20,7 +21,7 @@ from .report import NetworkPlan, plan_of
 __all__ = ["NetworkProfile"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NetworkProfile(NetworkPlan):
     """A network's plan with measured times: a `NetworkPlan` with these fields besides.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
+from .._records import record
 from ..ops.sparse.sparse_weights import is_depthwise, stored_weights
 from ..problem import ConvProblem
 from ..prune import magnitude
@@ -26,7 +26,7 @@ _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DO
 _OPERATORS = ("Conv", "Gemm", "MatMul")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PrunedLayer:
     """A convolution or product whose weights were pruned.
 
@@ -54,7 +54,7 @@ class PrunedLayer:
     norm: float
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Weight:
     """Weights of a node in a model."""
 

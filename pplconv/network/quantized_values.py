@@ -6,12 +6,12 @@ so they have to be constants; only those of DynamicQuantizeLinear may differ bet
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._records import record
 from .integers import quantize
 from .onnx_later import ir
 from .values import INTEGERS, attribute_int, constant, describe, is_constant
@@ -52,7 +52,7 @@ _SCALES: dict[tuple[str, str], tuple[tuple[int, int], ...]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Quantization:
     """The scale, zero point and type of a quantized value.
 

@@ -6,10 +6,11 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TextIO
 
 from .. import planner
+from .._records import record
 from ..arguments import checks
 from ..drawing.bars import Row, draw, write
 from ..drawing.columns import columns
@@ -22,7 +23,7 @@ from .programs import Program
 from .storage import BANDS, Shape, Step
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class StepPlan:
     """One step of a network.
 
@@ -89,7 +90,7 @@ class StepPlan:
         return self.plan is not None and self.plan.leaves_zeros_out
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class BufferPlan:
     """A buffer of the arena, and its lifetime in steps.
 
@@ -107,7 +108,7 @@ class BufferPlan:
     last: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class GroupPlan:
     """Steps that run one after the other in a band of rows or columns, then in the next band.
 
@@ -154,7 +155,7 @@ class GroupPlan:
         return f"{self.rows} {'columns' if self.axis == 3 else 'rows'}"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NetworkPlan:
     """How a network runs for inputs of certain shapes; printed, it is a table.
 

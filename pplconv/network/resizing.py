@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._records import record
 from .onnx_later import ir
 from .values import is_constant
 
@@ -56,7 +56,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Axis:
     """One dimension of a Resize.
 
@@ -73,7 +73,7 @@ class Axis:
     scale: np.float32
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Taps:
     """Inputs and weights of the outputs along one dimension.
 

@@ -9,11 +9,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import planner
 from .._checks import one_of
-from .._literals import Fallback, Precision, Search, Sparse
 from ..arguments import checks
 from ..drawing.progress_bar import check_wanted
 from .interface import (
@@ -32,11 +30,14 @@ from .programs import MOST_SHAPE_ELEMENTS, Program
 from .storage import Item
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from .._literals import Fallback, Precision, Search, Sparse
     from .comparison import NetworkComparison
     from .profile import NetworkProfile
     from .report import NetworkPlan
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 
 
 class InferenceSession:

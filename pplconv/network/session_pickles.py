@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pickle import PickleBuffer
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from .. import planner
+from .._records import NamedTuple
 from .kept_weights import Kept
 from .scaling import ScaledTensor
 from .storage import Array

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from .._records import NamedTuple, record
 from ..memory.mapping import plain
 
 Shape = tuple[int, ...]
-Array = npt.NDArray[Any]
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 Item = Array | list[Array] | None
 """An array, a sequence, or an optional without an element."""
 
@@ -23,7 +23,7 @@ def as_bits(array: Array) -> Array:
     return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Buffer:
     """A block of memory that holds values.
 
@@ -65,7 +65,7 @@ class Buffer:
         return self.array is None and self.external is None
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Value:
     """An array: a view of a buffer, as NumPy's arrays are.
 
@@ -177,7 +177,7 @@ def constant_value(array: Array) -> Value:
     return Value(array.shape, array.dtype, strides, Buffer(array.nbytes, array=stored))
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Step:
     """One step of a program.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import onnx
 import onnx_ir as ir
@@ -29,7 +30,8 @@ def iterate_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     for function in model.functions:
         yield from _node_tensors(function.node)
         for attribute in function.attribute_proto:
-            yield from _attribute_tensors(attribute, f"the local function {function.name!r}")
+            named = f"the local function {function.name!r}"
+            yield from _attribute_tensors(attribute, partial(str, named))
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -74,12 +76,14 @@ def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
     for node in nodes:
         for attribute in node.attribute:
-            yield from _attribute_tensors(attribute, describe_node(node))
+            yield from _attribute_tensors(attribute, partial(describe_node, node))
 
 
-def _attribute_tensors(attribute: onnx.AttributeProto, where: str) -> Iterator[onnx.TensorProto]:
+def _attribute_tensors(
+    attribute: onnx.AttributeProto, where: Callable[[], str]
+) -> Iterator[onnx.TensorProto]:
     if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
-        raise ValueError(f"model has a sparse tensor at {where}: not supported")
+        raise ValueError(f"model has a sparse tensor at {where()}: not supported")
     if attribute.HasField("t"):
         yield attribute.t
     yield from attribute.tensors

@@ -18,6 +18,9 @@ def printable(text: object) -> str:
     str
         Its text, with escapes such as ``\x1b`` in place of what is no printable character.
     """
+    shown = str(text)
+    if shown.isprintable():
+        return shown
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in str(text)
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in shown
     )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from .._records import record
 from ..problem import ConvProblem
 from .session import InferenceSession
 
 __all__ = ["Search", "searches"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Search:
     """One plan of a network.
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .. import planner
+from .._records import NamedTuple
 from ..memory.arrays import empty_aligned
 from ..ops.program import Program
 from ..ops.refused import Refused

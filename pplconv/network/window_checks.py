@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from .._records import NamedTuple
 from .onnx_later import ir
 from .padding import POOLS, rooms
 from .values import Shapes, attribute_int, attribute_ints, attribute_string

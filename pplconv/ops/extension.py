@@ -8,14 +8,15 @@ choice depends on the problem alone, and so do the bits of the result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import planner
 from .._checks import one_of
+from .._records import NamedTuple, record
 from ..arguments.activation import Activation as Description
 from ..memory.dtypes import DTYPES
 from ..problem import ConvProblem
@@ -84,7 +85,7 @@ def padded_index(mode: str, name: str, size: int, sides: tuple[int, int]) -> Ind
     return source_index(_EDGES[mode], -before, before + size + after, size)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Part:
     """Outputs that are computed together.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
+from .._records import NamedTuple, record
 from ..geometry import Strides
 from ..matrix_problem import MatrixProblem
 from ..numerics import numerics_of
@@ -72,7 +72,7 @@ class Axis(NamedTuple):
     c: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Operand:
     """The matrices of an operand.
 
@@ -107,7 +107,7 @@ class Operand:
         return Operand(self.columns, self.rows, self.column, self.row, not self.in_rows)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Option:
     """One way to see a product as a problem.
 
@@ -126,7 +126,7 @@ class Option:
     offsets: tuple[tuple[int, int, int], ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Product:
     """A product of two arrays as problems.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, TextIO, TypeVar
 
 from .. import planner
+from .._records import record
 from ..planner import Plan
 
 __all__ = ["PlanOfParts", "as_run_here"]
@@ -13,7 +14,7 @@ __all__ = ["PlanOfParts", "as_run_here"]
 _Some = TypeVar("_Some", bound="PlanOfParts")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlanOfParts:
     """A plan that consists of others; see `TransposedPlan` and `VolumePlan` for the fields."""
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._records import NamedTuple
 from .transposed.phases import Axis, phases, phases_with_taps
 
 __all__ = ["Slab", "chunks", "convolved_slabs", "depth_first", "kernel", "transposed_slabs"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, product
 
+from .._records import record
 from ..problem import ConvProblem
 
 __all__ = ["Part", "parts_of_border"]
@@ -13,7 +14,7 @@ __all__ = ["Part", "parts_of_border"]
 Area = tuple[slice, slice]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Part:
     """Outputs whose windows have the same taps inside the image.
 
@@ -55,7 +56,7 @@ def parts_of_border(problem: ConvProblem) -> Iterator[Part]:
         )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Range:
     """Neighbouring outputs of one axis that have the same taps inside the image."""
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .._checks import one_of
+from .._records import record
 from ..arguments import checks
 from ..arguments.checks import Pair, Sizes
 from ..memory.arrays import check_out, empty_aligned
@@ -57,7 +57,7 @@ PART_BYTES = 1 << 23
 _AXES = ("in depth", "vertically", "horizontally")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Volumes:
     """A convolution of volumes as convolutions of images.
 
@@ -217,7 +217,7 @@ class Volumes:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class VolumePlan(PlanOfParts):
     """The plan of a convolution of volumes, the result of `Conv3d.plan_for`.
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from types import ModuleType
-from typing import NamedTuple
 
 from .. import config
 from .._checks import one_of
+from .._records import NamedTuple, record
 from ..algorithms import (
     ALGORITHMS,
     MATRIX_ALGORITHMS,
@@ -206,7 +206,7 @@ def _costed(
     return rank(_MODULES[name].candidates(problem, around), core, threads, cold)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Request:
     """A caller's request for a plan.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TextIO
 
+from .._records import record
 from ..schedules.team import largest_team
 from .plan_fields import PlanFields
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plan(PlanFields):
     """How one convolution is computed, decided before the first run.
 

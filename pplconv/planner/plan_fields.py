@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
+from .._records import record
 from ..numerics import Numerics, numerics_of
 from ..sparsity import Sparsity, checked_sparsity
 
@@ -41,7 +42,7 @@ class _Fixed(Mapping[str, _Value]):
         return dict(self._items)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlanFields:
     """The fields of a `Plan`, and properties derived from them; `Plan` describes them."""
 

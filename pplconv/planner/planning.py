@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .. import wisdom
 from .._checks import one_of
+from .._records import record
 from ..activations import COST_CLASSES
 from ..algorithms.gemm import packing_cycles
 from ..matrix_problem import MatrixProblem
@@ -47,7 +48,7 @@ def check_search_context(context: object) -> str:
     return one_of("search_context", context, SEARCH_CONTEXTS)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Planned:
     """A plan; after a search, also the estimate's plan with its measured time.
 
@@ -66,7 +67,7 @@ class Planned:
     own: Plan | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Known:
     """An entry of wisdom, found among the candidates."""
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
+from .._records import record
 from .estimating import PRUNE_METHODS, Ranked
 
 # Estimates are rarely off by more than this factor; candidates that look slower are not measured.
@@ -40,7 +40,7 @@ Progress = Callable[[float, str], None]
 Runs = Callable[[int], float]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Timed:
     """A candidate with the best time of its runs, in seconds, and the rounds that it was in."""
 

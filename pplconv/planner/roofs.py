@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from .._records import record
 from ..algorithms import PlanContext
 from ..algorithms.core_model import CYCLES_PER_MICROSECOND, CoreModel, direct_sum_floor
 from ..machine.ceilings import Ceilings
@@ -20,7 +20,7 @@ NOMINAL_HERTZ = CYCLES_PER_MICROSECOND * 1e6
 _SLOWEST, _FASTEST = 2e8, 8e9
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Roof:
     """A lower bound of a plan's time.
 

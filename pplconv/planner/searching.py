@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._records import record
 from .._trial import Trial
 from ..algorithms import Candidate
 from ..memory.arrays import empty_aligned
@@ -120,7 +120,7 @@ def _prune(rng: np.random.Generator, weight: NDArray[Any], groups: int, sparsity
         part[np.repeat(pattern, block, axis=1)] = 0
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Found:
     """The result of a search.
 

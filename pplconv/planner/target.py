@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
 from .. import _kernels
+from .._records import record
 from ..algorithms import KernelKey, SparseTiles
 from ..config import Settings
 from ..machine import Machine
@@ -24,7 +25,7 @@ Tiles = dict[int, int]
 _NO_SETTINGS = Settings()
 
 
-@dataclass(frozen=True, eq=False)  # compared by identity, as comparing machines is slow
+@record(frozen=True, eq=False)  # compared by identity, as comparing machines is slow
 class Target:
     """A machine that is not this one, and its kernels.
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pplconv._checks import integer
+from pplconv._records import NamedTuple
 from pplconv.config import MAX_THREADS
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ MAX_BYTES = 4 << 20
 
 _HEADER = f'{{\n"format": "{FORMAT}"'
 # Start of every wisdom file, also of newer versions.
-_NEWER = re.compile(rb'"version": ([0-9]{1,9})\b')
+_NEWER = rb'"version": ([0-9]{1,9})\b'
 # Numbers longer than any valid one are not converted, as that takes long.
 _LONGEST_NUMBER = 40
 
@@ -107,7 +107,7 @@ def parse(data: bytes) -> tuple[dict[Key, Entry], int]:
         )
     # MemoryError does not mean that the file is damaged: it must not be set aside.
     except (ValueError, RecursionError):
-        written = _NEWER.search(data, 0, 2 * len(header))
+        written = re.search(_NEWER, data[: 2 * len(header)])
         if ours and written and int(written[1]) > VERSION:
             raise _newer(int(written[1])) from None
         reason = "is damaged" if ours else "is not a wisdom file"

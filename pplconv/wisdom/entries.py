@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from .._checks import integer
+from .._records import record
 from ..config import MAX_THREADS
 from ..machine import Machine
 
@@ -35,12 +36,12 @@ MAX_SECONDS = 1e6
 """Longest time of a run."""
 
 # Printable ASCII: a terminal shows it as it is, and JSON needs no escapes but two.
-_TEXT = re.compile(r"[ -~]+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_TEAM = re.compile(r"[1-9][0-9]{0,9}")
+_TEXT = r"[ -~]+"
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_TEAM = r"[1-9][0-9]{0,9}"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Key:
     """The key of an entry: everything but the team.
 
@@ -84,7 +85,7 @@ class Key:
         object.__setattr__(self, "tolerance", tolerance + 0.0)  # -0.0 is written as 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Division:
     """The division of work for one team size, and its time.
 
@@ -120,7 +121,7 @@ class Division:
             raise ValueError(f"search is {self.search!r}: expected one of {', '.join(SEARCHES)}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Entry:
     """The wisdom of one problem.
 
@@ -235,7 +236,7 @@ def from_json(value: object) -> tuple[Key, Entry]:
     if len(written) > MAX_TEAMS:
         raise ValueError(f"{len(written)} teams: expected at most {MAX_TEAMS}")
     for text, found in written.items():
-        if not _TEAM.fullmatch(text):
+        if not re.fullmatch(_TEAM, text):
             raise ValueError(f"team is {text[:40]!r}: expected an integer")
         teams[int(text)] = Division(**_check_object("a division", found, _DIVISION_FIELDS))
     return Key(**{name: value[name] for name in FIELDS}), Entry(value["choice"], teams)
@@ -252,7 +253,7 @@ def _check_object(what: str, value: object, names: set[str] | None) -> dict[str,
 def _check_text(name: str, value: object) -> str:
     if type(value) is not str:
         raise TypeError(f"{name} is of type {type(value).__name__}: expected a str")
-    if len(value) > MAX_TEXT or not _TEXT.fullmatch(value):
+    if len(value) > MAX_TEXT or not re.fullmatch(_TEXT, value):
         raise ValueError(
             f"{name} is {value[:40]!r}: expected 1 to {MAX_TEXT} printable ASCII characters"
         )
@@ -278,7 +279,7 @@ def _check_fields(name: str, value: object) -> Mapping[str, Scalar]:
         raise ValueError(f"{name} has {len(value)} fields: expected at most {MAX_FIELDS}")
     checked: dict[str, Scalar] = {}
     for field, item in value.items():
-        if not (isinstance(field, str) and len(field) <= MAX_TEXT and _NAME.fullmatch(field)):
+        if not (isinstance(field, str) and len(field) <= MAX_TEXT and re.fullmatch(_NAME, field)):
             raise ValueError(f"{name} has a field {field!r:.40}: expected an identifier")
         if type(item) is int:
             if not 0 <= item <= MAX_INT:

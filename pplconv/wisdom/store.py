@@ -12,9 +12,9 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FrameType
 
+from .._records import record
 from . import wisdom_files
 from .document import MAX_BYTES, Unusable, dump, parse
 from .entries import Entry, Key, merge, overlay
@@ -45,7 +45,7 @@ def _is_own(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "pplconv"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Contents:
     """The content of a file.
 

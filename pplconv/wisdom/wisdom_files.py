@@ -8,7 +8,8 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+
+from .._records import NamedTuple
 
 try:
     import fcntl

@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import field
+from typing import Any
 
 from ... import planner
+from ..._records import NamedTuple, record
 from ..nodes import Graph
 from ..operators.row_reach import Windows
 from .members import Member
@@ -36,7 +37,7 @@ COPIED = 16.0
 UNEVEN_BANDS = 2
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Costs:
     """What the choice of groups goes by.
 
@@ -62,7 +63,7 @@ def costs_here() -> Costs:
     return Costs(planner.band_bytes(), staying, lambda most: range(most, 0, -1))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Images:
     """Rows and bytes of images, and the steps that read them.
 
@@ -124,7 +125,7 @@ class Priced(NamedTuple):
     joined: frozenset[str]
 
 
-@dataclass
+@record
 class _Size:
     """Bytes of the values of a group, at least.
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ..._records import record
 from ...planner import Plan
 from ..attention import Item
 from ..fusion import Chain, inputs_of
@@ -26,7 +27,7 @@ __all__ = ["Group", "groups_of"]
 AXES = 2, 3
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Group:
     """Steps that run band by band.
 

@@ -6,10 +6,11 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ... import planner
+from ..._records import record
 from ...ops.prepared import Prepared
 from ...planner import Plan
 from ..builder import Builder, NoSuchPlan, Values
@@ -28,7 +29,7 @@ __all__ = ["Lower", "Lowering", "lower_group", "plans_of"]
 Lower = Callable[[Node | Chain, Graph, Graph | None], None]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Lowering:
     """A network that is being lowered.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ..._records import record
 from ...planner import Plan
 from ..fusion import Chain, inputs_of
 from ..nodes import Graph, Node
@@ -21,7 +22,7 @@ MOST_IMAGES = 8
 WIDE = 2
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Member:
     """A step that may belong to a group.
 

@@ -11,15 +11,16 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 
+from ..._records import record
 from ..operators.row_reach import Reach
 
 __all__ = ["Bands", "Part", "bands_of", "fewest", "rates_of"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Part:
     """A step of a group.
 
@@ -41,7 +42,7 @@ class Part:
     joins: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Bands:
     """The rows of each value in the bands of a group.
 

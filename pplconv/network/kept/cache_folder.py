@@ -7,7 +7,6 @@ changed model has another folder, and the files that were not used for the longe
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import threading
@@ -16,10 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ... import _kernels, config, planner
-from ..._literals import Fallback
 from ..._version import __version__
 from ...machine import current as current_machine
 from ...memory.mapping import is_still_at, map_file, release, unchanged
@@ -31,12 +28,16 @@ from ..compiled import Compiled
 from ..interface import Interface
 from ..plan_settings import Settings
 from ..programs import Found
-from .container import FORMAT, MAGIC, read, write
+from .container import FORMAT, MAGIC, blake2b, read, write
 from .files import interface_in, written_interface
 from .records import read_program, written_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from ..._literals import Fallback
 
 __all__ = [
     "INTERFACE", "MOST_BYTES", "OfCache", "clear", "contents", "finish_writing", "folder",
@@ -47,7 +48,7 @@ MOST_BYTES = 2 << 30
 """Bytes of all files; the least recently used ones are removed first."""
 
 _FOLDER, INTERFACE, _ENDING = "networks", "interface.pplconv", ".pplconv"
-_HASHED_AT_ONCE = 1 << 22
+_HASHED_AT_ONCE = _LARGE_BYTES = 1 << 22
 _told: set[str] = set()
 _writing: set[threading.Thread] = set()
 
@@ -99,7 +100,7 @@ def source_of(model: Any, settings: Settings, fallback: Fallback) -> OfCache | N
 
 
 def _hash_of(data: npt.NDArray[np.uint8], settings: Settings, fallback: str) -> str:
-    found = hashlib.sha256()
+    found = _hasher(data.size)
     for begin in range(0, data.size, _HASHED_AT_ONCE):
         part = data[begin : begin + _HASHED_AT_ONCE]
         found.update(part.data)
@@ -112,7 +113,17 @@ def _hash_of(data: npt.NDArray[np.uint8], settings: Settings, fallback: str) -> 
         machine.l3_bytes, len(machine.affinity), planner.team_size(settings.threads),
         planner.share(settings.threads), around.team_start_us, around.tolerance, _wisdom(),
     )).encode())  # fmt: skip
-    return found.hexdigest()[:40]
+    name: str = found.hexdigest()[:40]
+    return name
+
+
+def _hasher(size: int) -> Any:
+    """Choose a hash: for many bytes the fastest one, which comes with OpenSSL and takes 2 ms."""
+    if size < _LARGE_BYTES:
+        return blake2b(digest_size=32)
+    import hashlib
+
+    return hashlib.sha256()
 
 
 def _build() -> tuple[Any, ...]:
@@ -121,8 +132,19 @@ def _build() -> tuple[Any, ...]:
     root = Path(str(planner.__file__)).parents[1]
     if (root.parent / "setup.py").is_file():
         # Who edits the planner wants its new plans.
-        states += [os.stat(path) for path in sorted(root.rglob("*.py"))]
+        states += _sources(root)
     return tuple((state.st_size, state.st_mtime_ns) for state in states)
+
+
+def _sources(folder: str | Path) -> list[os.stat_result]:
+    """List the states of a folder's sources, and of those below it, by name."""
+    found: list[os.stat_result] = []
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.name.endswith(".py"):
+            found.append(entry.stat())
+        elif entry.is_dir() and entry.name != "__pycache__":
+            found += _sources(entry.path)
+    return found
 
 
 def _wisdom() -> Any:
@@ -246,7 +268,7 @@ class OfCache:
 
 
 def _name_of(key: Any) -> str:
-    return hashlib.sha256(repr(key).encode()).hexdigest()[:40] + _ENDING
+    return blake2b(repr(key).encode(), digest_size=20).hexdigest() + _ENDING
 
 
 def clear() -> None:

@@ -8,23 +8,26 @@ mapped, so processes share their pages.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..._records import record
 from ...memory.arrays import empty_aligned
 from ...memory.mapping import map_file
-from ...wisdom.wisdom_files import replace
 
-__all__ = ["MAGIC", "Content", "Damaged", "begins_as_kept", "parts_of", "read", "write"]
+try:
+    # `hashlib` loads OpenSSL as well.
+    from _blake2 import blake2b
+except ImportError:  # a Python that has it elsewhere
+    from hashlib import blake2b
+
+__all__ = ["MAGIC", "Content", "Damaged", "begins_as_kept", "blake2b", "parts_of", "read", "write"]
 
 MAGIC = b"pplconv\0"
 FORMAT = 1
@@ -33,14 +36,14 @@ _LINE, _PAGE = 64, 4096
 # Blocks from this size on begin at a page.
 _LARGE_BYTES = 1 << 16
 
-Bytes = npt.NDArray[np.uint8]
+Bytes = np.ndarray[tuple[Any, ...], np.dtype[np.uint8]]
 
 
 class Damaged(ValueError):
     """A file that is no compiled network, or whose parts contradict each other."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Content:
     """A file that was read.
 
@@ -94,6 +97,8 @@ def write(path: str, index: dict[str, Any], blocks: Sequence[Bytes], mode: int) 
     OSError
         If the system refuses.
     """
+    from ...wisdom.wisdom_files import replace
+
     replace(path, parts_of(index, blocks), mode)
 
 
@@ -108,7 +113,7 @@ def parts_of(index: dict[str, Any], blocks: Sequence[Bytes]) -> list[bytes | mem
         places.append([begin, block.nbytes])
         at = begin + block.nbytes
     text = json.dumps({**index, "blocks": places}, separators=(",", ":")).encode()
-    digest = hashlib.blake2b(text, digest_size=16).digest()
+    digest = blake2b(text, digest_size=16).digest()
     header = _HEADER.pack(MAGIC, FORMAT, 0, at, len(text), digest)
     return [header, *parts, text]
 
@@ -139,7 +144,7 @@ def read(source: Path | bytes) -> Content:
     if begin + size != data.size:
         raise Damaged(f"is {data.size} bytes long, and should be {begin + size}")
     text = data[begin:].tobytes()
-    if hashlib.blake2b(text, digest_size=16).digest() != digest:
+    if blake2b(text, digest_size=16).digest() != digest:
         raise Damaged("has an index that was changed")
     try:
         index = json.loads(text)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ... import planner
 from ..._version import __version__
@@ -22,6 +21,9 @@ from .container import Content, Damaged, read, write
 from .kept_network import KeptNetwork
 from .records import read_program, written_program
 from .written_objects import OtherKernels, Reader, Writer
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["Contradicted", "OfFile", "interface_in", "open_kept", "save"]
 

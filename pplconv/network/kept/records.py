@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ... import planner
 from ..compiled import Compiled, program_of
@@ -15,6 +14,9 @@ from ..plan_settings import Settings
 from ..storage import Step
 from ..texts import printable
 from .written_objects import NotKept, Reader, Writer
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["read_program", "written_program"]
 

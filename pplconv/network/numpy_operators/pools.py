@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ..._records import NamedTuple
 from ..storage import Array, Shape
 from .types import Attributes, Operands
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from ... import planner
+from ..._records import NamedTuple
 from ...schedules.box_loops import suppress
 from ..storage import Array, Shape
 from .types import Attributes, Operands

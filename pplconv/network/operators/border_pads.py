@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from ..._records import NamedTuple
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Value

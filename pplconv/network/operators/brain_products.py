@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ... import planner
+from ..._records import NamedTuple
 from ...matrix_problem import MatrixProblem
 from ...numerics import BRAIN_KINDS, numerics_of
 

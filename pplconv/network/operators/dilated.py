@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..._records import NamedTuple
 from ..storage import Shape, Value
 from .epilogue import Epilogue
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..._kernels import MOST_REGISTERS
+from ..._records import NamedTuple
 from ...memory.dtypes import DTYPES, NAMES, array_dtype
 from ...ops.strided_copies import TASK_BYTES
 from ...schedules.elementwise_loops import MOST_DIMS, TILE_ELEMENTS, Elementwise

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..._records import record
 from ...activations import KINDS
 from ...arguments.activation import Activation, activation_of
 from ...memory.dtypes import NAMES
@@ -23,7 +24,7 @@ from .expressions import Code
 STORED = ("", "relu", *(name for name in KINDS if name != "none"))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Epilogue:
     """The operations after the sums of a convolution.
 

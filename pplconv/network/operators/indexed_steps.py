@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..._kernels import REDUCTIONS
+from ..._records import NamedTuple
 from ...geometry import walk_dims
 from ...ops.strided_copies import TASK_BYTES
 from ...schedules.index_loops import AROUND, MOST_INDICES, Indexed

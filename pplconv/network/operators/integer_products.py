@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ... import planner
+from ..._records import record
 from ...arguments import checks
 from ...arguments.activation import Activation
 from ...ops.placing import with_places
@@ -32,7 +33,7 @@ _BYTE = np.iinfo(np.int8)
 SUM_CYCLES = 0.8
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Product:
     """A convolution of integers.
 

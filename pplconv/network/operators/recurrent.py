@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ... import planner
+from ..._records import record
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, constant_value, strides_of
@@ -68,7 +69,7 @@ def _times_first(value: Value, layout: int) -> Value:
     )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Cell:
     """What the steps of one time read and write.
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from ..._records import NamedTuple
 from ..nodes import Graph, Node
 
 __all__ = ["SAME", "Band", "Reach", "RowRule", "Rows", "Scattered", "Windows"]

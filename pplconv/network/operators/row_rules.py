@@ -6,12 +6,13 @@ the node reads for some rows of its result; None if it needs whole images.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 
+from ..._records import record
 from ...ops.transposed.tap_runs import has_many_phases
 from ..nodes import Graph, Node
 from ..resizing import Taps
@@ -23,7 +24,7 @@ from .transposed_parts import axes
 __all__ = ["joined", "resized", "same", "transposed", "windows"]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Sampled:
     """Rows of a result are weighted sums of some rows.
 

@@ -6,10 +6,10 @@ No field has a default: if a row lacks a field, `table` cannot be imported.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..._records import NamedTuple, record
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..numpy_operators.types import Compute
@@ -122,7 +122,7 @@ class Decomposition(NamedTuple):
     outputs: int = 1
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Row:
     """The facts of an operator that the network's passes use.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..._records import record
 from ...ops.transposed.phases import Axis, Phase, phase_parts, phases
 from ...ops.transposed.tap_runs import TapRun, covers, has_many_phases, run_parts, tap_runs
 from ..builder import Builder
@@ -22,7 +22,7 @@ __all__ = ["Part", "Transposed", "axes", "repeated"]
 FEW_CHANNELS = 16
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OfPhases:
     """A convolution for one phase in each dimension: its outputs lie a stride apart.
 
@@ -89,7 +89,7 @@ class OfPhases:
         """Copy its results to the outputs, where they already are."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OfRuns:
     """A product by runs of taps (`ops.transposed.tap_runs`), whose results are copied to outputs.
 
@@ -178,7 +178,7 @@ class OfRuns:
 Part = OfPhases | OfRuns
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Transposed:
     """A transposed convolution of images.
 

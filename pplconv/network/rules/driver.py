@@ -5,12 +5,12 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import onnx
 
 from ..._lazy import lazy
+from ..._records import record
 from ...runtime.locks import ForkableLock
 from ..graph_builder import GraphBuilder
 from ..names import unused_name
@@ -29,7 +29,7 @@ _lock = ForkableLock()
 Root = tuple[str, str]
 
 
-@dataclass
+@record
 class Rewritten:
     """What a rule puts in the place of nodes.
 

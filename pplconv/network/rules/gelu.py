@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import Any
 
 import onnx_ir as ir
 
+from ..._records import NamedTuple
 from ..values import FLOATS, close, rank, scalar
 from .driver import Rule
 

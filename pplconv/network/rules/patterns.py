@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 from typing import Any
 
+from ..._records import record
 from ..onnx_later import ir
 
 __all__ = ["Match", "Pattern"]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class _Operand:
     """Any value; the same value wherever it occurs.
 
@@ -30,7 +31,7 @@ class _Operand:
     name: str
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class _Made:
     """An operator and its operands; every attribute matches.
 
@@ -53,7 +54,7 @@ class _Made:
     names: Sequence[str | None]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class _Result:
     """One of the results of an operator.
 
@@ -86,7 +87,7 @@ class _Writer:
         return write
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Match:
     """The nodes of a graph that a pattern stands for.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..._records import record
 from ...arguments import checks
 from ...memory.array_like import array_of
 from . import quantization, quantized_output
@@ -16,7 +16,7 @@ from .quantized_output import Output
 _NONE = np.zeros((), np.int64)  # zero point of outputs without one
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Scales:
     """The caller's scales and zero points of one operator.
 
@@ -118,7 +118,7 @@ def _each(values: Array, channels: int) -> Array:
     return np.array(np.broadcast_to(values, (channels,)), order="C")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class QuantizedConv:
     """A quantized convolution without its memory layout.
 

@@ -7,17 +7,16 @@ the same contract.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ..._records import record
 from . import quantization
 from .quantization import Array
 
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Side:
     """Scales and zero points of one operand or of the result, ready for broadcasting.
 

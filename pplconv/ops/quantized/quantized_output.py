@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from ..._records import record
 from ...arguments.activation import Activation, activation_of, activation_text
 from .quantization import RANGES, Array
 
@@ -15,7 +15,7 @@ LEAST, MOST = np.float32(-math.inf), np.float32(math.inf)
 SMALLEST = float(np.finfo(np.float32).tiny)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Output:
     """The way from int32 sums to outputs, in the terms of kernels.
 

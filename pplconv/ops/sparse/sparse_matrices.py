@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._checks import integer, shown
+from ..._records import NamedTuple
 from ...arguments import input_shapes
 from ...memory.array_like import array_of, is_bfloat16
 from ...problem import LARGEST_PRODUCT

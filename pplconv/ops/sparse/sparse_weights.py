@@ -8,17 +8,19 @@ number that counts is of weights that blocks store, not of weights that differ f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._checks import shown
 from ...sparsity import BLOCKS, WITHOUT_ZEROS, Sparsity, checked_block
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 __all__ = ["SparseWeights", "checked_sparse", "is_depthwise", "sparsity_of", "stored_weights"]
 
-Array = NDArray[Any]
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 Pair = tuple[int, int]
 
 # With fewer zeros than this share no loop gains by leaving them out.

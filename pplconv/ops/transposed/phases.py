@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
+
+from ..._records import record
 
 __all__ = [
     "Axis",
@@ -43,7 +45,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Axis:
     """One dimension of a transposed convolution.
 
@@ -65,7 +67,7 @@ class Axis:
     padding: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Phase:
     """Outputs of one remainder, or blocks of outputs of all of them, as a convolution of stride 1.
 
@@ -217,7 +219,7 @@ def joined(axis: Axis) -> Phase | None:
     return Phase(axis, first, count, taps, start, axis.dilation)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Span:
     """Blocks of outputs, and places in each of them, all of which are outputs.
 

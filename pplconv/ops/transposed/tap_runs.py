@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..._records import record
 from .phases import Axis, Span, merged
 
 __all__ = [
@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 MANY_PHASES = 64
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TapRun:
     """First taps whose phases have equally many taps.
 

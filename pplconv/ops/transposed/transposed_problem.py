@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from ..._checks import meant, shown
+from ..._records import record
 from ...arguments import checks
 from ...arguments.checks import PADDING_FORMS, Padding, Pair, Sizes
 from ...numerics import TYPES
@@ -17,7 +17,7 @@ _WORDS = ("valid", "same_upper", "same_lower")
 _AXES = ("depths", "rows", "columns")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TransposedProblem:
     """One transposed convolution, fully specified.
 

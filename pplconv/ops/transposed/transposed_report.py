@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ..._records import record
 from ...planner import Plan
 from ..plan_of_parts import PlanOfParts
 from .transposed_problem import TransposedProblem
@@ -13,7 +13,7 @@ from .transposed_problem import TransposedProblem
 __all__ = ["TransposedPlan"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TransposedPlan(PlanOfParts):
     """The plan of one transposed convolution, made before the first run.
 

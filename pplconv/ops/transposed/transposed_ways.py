@@ -19,10 +19,11 @@ channels of a block. NCHW has blocks of one channel, NHWC has one block.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 from typing import Any
 
+from ..._records import record
 from ...memory.dtypes import DTYPES
 from ...problem import ConvProblem
 from ..strided_copies import copy_fields
@@ -35,7 +36,7 @@ __all__ = ["LINE", "Copy", "Lying", "Piece", "Way", "by_taps", "ways"]
 LINE = 64
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Lying:
     """A part of an array.
 
@@ -65,7 +66,7 @@ class Lying:
         )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Piece:
     """One ordinary convolution.
 
@@ -89,7 +90,7 @@ class Piece:
     y: Lying
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Copy:
     """A copy of elements; both sides have the same shape.
 
@@ -116,7 +117,7 @@ class Copy:
         return copy_fields(to.shape, self.element, to.strides, source.strides)
 
 
-@dataclass
+@record
 class Way:
     """One way to compute some images.
 

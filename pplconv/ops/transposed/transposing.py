@@ -6,12 +6,13 @@ The way decides the order of sums, so it is chosen by its cost on one thread.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from ... import planner
+from ..._records import record
 from ...memory.dtypes import DTYPES
 from ...problem import ConvProblem
 from ..placing import with_blocks, with_places
@@ -31,7 +32,7 @@ HOST_BYTES = 1.0
 STEP_CYCLES = 500.0
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Pixels:
     """Images in the form of `placing`."""
 
@@ -68,7 +69,7 @@ def _placed(fields: dict[str, Any], piece: Piece) -> dict[str, Any] | None:
     return with_places(fields, x, y)
 
 
-@dataclass
+@record
 class _Planner:
     """Plans of one transposed convolution.
 
@@ -139,7 +140,7 @@ class _Planner:
         return total
 
 
-@dataclass
+@record
 class Decomposed:
     """A planned transposed convolution: pieces with their plans, without weights.
 
