@@ -165,7 +165,11 @@ def view_of(value: Value, frame: Frame, arrays: Sequence[Array]) -> Array:
     offset = value.buffer.offset + value.offset
     if value.buffer.external is not None:
         memory, offset = arrays[value.buffer.external], value.offset
-    return np.ndarray(value.shape, value.dtype, memory, offset, value.strides)
+    array = np.ndarray(value.shape, value.dtype, memory, offset, value.strides)
+    if not array.flags.aligned:
+        # Only a damaged file says so. Kernels that a step calls read whole elements.
+        raise ValueError(f"an array of the program lies at {offset}, between its elements")
+    return array
 
 
 def program_of(

@@ -205,7 +205,8 @@ def main() -> int:
             whole.findings += tally.findings
             whole.slowest = max(whole.slowest, tally.slowest)
             whole.peak = max(whole.peak, tally.peak)
-            print(f"seeds to {piece.stop}: {len(whole.findings)} findings", file=sys.stderr)
+            for said in (*tally.findings, f"seeds to {piece.stop}: {len(whole.findings)} findings"):
+                print(said, file=sys.stderr, flush=True)
     print(whole.summary())
     return bool(whole.findings)
 
