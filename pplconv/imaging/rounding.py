@@ -37,6 +37,8 @@ _LARGEST_ERROR = 0.01
 # to zero: sums of a row of magnitudes below one lose less.
 _LARGEST = {"float32": 40, "float64": 400}
 _TINY = {"float32": 2.0**-60, "float64": 2.0**-500}
+# Sums that kernels round in blocks of rows are less than these.
+_MOST_SUM = {"float32": 2.0**21, "float64": 2.0**30}
 # Bounds of sums are computed in float64; this covers their rounding.
 _MARGIN = 1 + 1e-9
 
@@ -160,8 +162,43 @@ class Exact:
             return 0.0
         if float(np.abs(self.scaled[0]).max()) > 2.0 ** _LARGEST[dtype]:
             return math.inf
-        relative = 1.01 * steps * 2.0 ** -_BITS[dtype]
-        return relative * self.total + self.count * _TINY[dtype]
+        relative = 1.01 * steps * 2.0 ** -_BITS[dtype] * self.total
+        return min(relative, self._halves(dtype)) + self.count * _TINY[dtype]
+
+    def _halves(self, dtype: str) -> float:
+        """Bound of the error by halves of a unit in the last place.
+
+        No sum of some of the products, rounded on its way, is larger than the bound of all of them.
+        So an addition errs by at most half a unit of that bound, in whatever order they come, and
+        whether or not it is fused with a product. Products together err by at most their sum times
+        half a unit of one; the weights, by as much as they do. Two more halves are for the values
+        that sums are compared with.
+        """
+        tops = [float(np.abs(factor).sum()) for factor in self.scaled]
+        with np.errstate(all="ignore"):
+            errs = [
+                float(np.abs(factor.astype(dtype) - factor).sum()) if dtype == "float32" else 0.0
+                for factor in self.scaled
+            ]
+        counts = [len(factor) for factor in self.factors]
+        bits = _BITS[dtype]
+
+        def of_pass(total: float, count: int) -> float:
+            half = 2.0 ** (math.frexp(total * 1.001)[1] - bits - 1)
+            return (count - 1) * half + total * 2.0**-bits
+
+        values = 2 * 2.0 ** (math.frexp(self.total * 1.001)[1] - bits - 1)
+        if len(tops) == 1:
+            made = of_pass(self.total, counts[0]) + errs[0] * self.largest
+        else:
+            # The row may come first, or the column.
+            made = max(
+                of_pass(tops[first] * self.largest, counts[first]) * tops[1 - first]
+                + of_pass(self.total, counts[1 - first])
+                for first in (0, 1)
+            )
+            made += (tops[0] * errs[1] + tops[1] * errs[0] + errs[0] * errs[1]) * self.largest
+        return 1.01 * (made + values)
 
     @cached_property
     def _ratios(self) -> tuple[Ratio, ...]:
@@ -284,7 +321,22 @@ def saturated(
         most = max(len(plane.digits) for plane in planes)
         again = np.stack([plane.numbers(most) for plane in planes])
     taps = np.stack([np.concatenate(kernel.factors) for kernel in kernels])
-    return computed, ways, Rounding(limits, taps, again, len(kernels[0].factors) > 1)
+    near = 0.0
+    if len(kernels) == 1 and not ways[0].divisor and kernels[0].total < _MOST_SUM[computed.name]:
+        near = _near(limits[0, 0], computed)
+    return computed, ways, Rounding(limits, taps, again, len(kernels[0].factors) > 1, near)
+
+
+def _near(error: float, computed: np.dtype[Any]) -> float:
+    """Return how far a sum may be from an integer that the exact sum is certainly rounded to.
+
+    The distance is computed exactly. If it is less than half by more than the error, the exact sum
+    is on the same side of half way; an exact sum is rounded right even there.
+    """
+    if error == 0:
+        return 0.5
+    near = computed.type(0.5 - 1.0001 * float(error))
+    return float(np.nextafter(near, computed.type(0)))
 
 
 def _rounded_up(error: float, computed: np.dtype[Any]) -> float:
