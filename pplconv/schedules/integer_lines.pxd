@@ -57,8 +57,10 @@ cdef enum:
     BLOCK_LINES = 8
     MOST_ROWS_SEEN = BLOCK_LINES + 32
     # Bytes of a block, which leaves room for the image's rows in L1; numbers of a strip at least.
-    BLOCK_BYTES = 20480
+    BLOCK_BYTES = 28672
     LEAST_STRIP = 128
+    # Pixels that are whole blocks of vectors, of any size and number of channels.
+    WHOLE = 64
     # Results that are rounded again together, at least those of a listed block; bytes that a
     # kernel reads behind a row.
     TOGETHER = 64
@@ -99,9 +101,13 @@ cdef inline int64_t lay_out_integers(IntegerLines *j) noexcept nogil:
     cdef int64_t element = j.reader.element, beside = j.across - 1, halo = j.tap_rows - 1
     cdef int64_t pixels = j.width // j.channels, rows, numbers, place
     j.lines = PPLCONV_PIXEL_LINES if j.separable else BLOCK_LINES
-    rows = j.lines if j.separable else 2 * j.lines + halo
+    rows = j.lines + halo if j.separable else 2 * j.lines + halo
     numbers = most(BLOCK_BYTES // (rows * element), LEAST_STRIP)
-    j.strip = ceil_div(pixels, ceil_div(pixels, most(numbers // j.channels, 1)))
+    j.strip = most(numbers // j.channels, 1)
+    if j.strip >= WHOLE:
+        # No blocks that reach back, but at the end of a row.
+        j.strip -= j.strip % WHOLE
+    j.strip = least(j.strip, pixels)
     numbers = (j.strip + beside) * j.channels
     j.sums_pitch = j.pixels_pitch = odd_lines(numbers * element + BEHIND)
     j.value_place = place = 0
