@@ -39,6 +39,8 @@ _LARGEST = {"float32": 40, "float64": 400}
 _TINY = {"float32": 2.0**-60, "float64": 2.0**-500}
 # Sums that kernels round in blocks of rows are less than these.
 _MOST_SUM = {"float32": 2.0**21, "float64": 2.0**30}
+# Beyond this error, blocks would mostly be rounded twice.
+_MOST_NEAR = 0.02
 # Bounds of sums are computed in float64; this covers their rounding.
 _MARGIN = 1 + 1e-9
 
@@ -153,6 +155,21 @@ class Exact:
         # Beyond these exponents numbers are subnormal, or infinite.
         return -100 < self.unit < 64 and self.total < 2.0 ** (self.unit + _BITS[dtype])
 
+    def near(self, dtype: str) -> float:
+        """How far a sum may be from the integer that the exact sum is certainly rounded to.
+
+        The distance is computed exactly. If it is less than half by more than the error of the sum,
+        the exact sum is on the same side of half way; an exact sum is rounded right even there. 0:
+        some sums are too large for blocks of rows.
+        """
+        if not self.total < _MOST_SUM[dtype]:
+            return 0.0
+        if self.is_exact(dtype):
+            return 0.5
+        error = min(self.error(dtype), self._halves(dtype, 0) + self.count * _TINY[dtype])
+        near = np.dtype(dtype).type(0.5 - 1.0001 * error)
+        return float(np.nextafter(near, near.dtype.type(0))) if error < _MOST_NEAR else 0.0
+
     def error(self, dtype: str) -> float:
         """Bound of the error of sums in `dtype` and of the values compared with them."""
         return self._error(dtype, self._roundings + 4)
@@ -165,14 +182,14 @@ class Exact:
         relative = 1.01 * steps * 2.0 ** -_BITS[dtype] * self.total
         return min(relative, self._halves(dtype)) + self.count * _TINY[dtype]
 
-    def _halves(self, dtype: str) -> float:
+    def _halves(self, dtype: str, compared: int = 2) -> float:
         """Bound of the error by halves of a unit in the last place.
 
         No sum of some of the products, rounded on its way, is larger than the bound of all of them.
         So an addition errs by at most half a unit of that bound, in whatever order they come, and
         whether or not it is fused with a product. Products together err by at most their sum times
-        half a unit of one; the weights, by as much as they do. Two more halves are for the values
-        that sums are compared with.
+        half a unit of one; the weights, by as much as they do. `compared` are halves for the
+        values that sums are compared with.
         """
         tops = [float(np.abs(factor).sum()) for factor in self.scaled]
         with np.errstate(all="ignore"):
@@ -187,7 +204,7 @@ class Exact:
             half = 2.0 ** (math.frexp(total * 1.001)[1] - bits - 1)
             return (count - 1) * half + total * 2.0**-bits
 
-        values = 2 * 2.0 ** (math.frexp(self.total * 1.001)[1] - bits - 1)
+        values = compared * 2.0 ** (math.frexp(self.total * 1.001)[1] - bits - 1)
         if len(tops) == 1:
             made = of_pass(self.total, counts[0]) + errs[0] * self.largest
         else:
@@ -321,22 +338,9 @@ def saturated(
         most = max(len(plane.digits) for plane in planes)
         again = np.stack([plane.numbers(most) for plane in planes])
     taps = np.stack([np.concatenate(kernel.factors) for kernel in kernels])
-    near = 0.0
-    if len(kernels) == 1 and not ways[0].divisor and kernels[0].total < _MOST_SUM[computed.name]:
-        near = _near(limits[0, 0], computed)
+    is_divided = len(kernels) > 1 or ways[0].divisor
+    near = 0.0 if is_divided else kernels[0].near(computed.name)
     return computed, ways, Rounding(limits, taps, again, len(kernels[0].factors) > 1, near)
-
-
-def _near(error: float, computed: np.dtype[Any]) -> float:
-    """Return how far a sum may be from an integer that the exact sum is certainly rounded to.
-
-    The distance is computed exactly. If it is less than half by more than the error, the exact sum
-    is on the same side of half way; an exact sum is rounded right even there.
-    """
-    if error == 0:
-        return 0.5
-    near = computed.type(0.5 - 1.0001 * float(error))
-    return float(np.nextafter(near, computed.type(0)))
 
 
 def _rounded_up(error: float, computed: np.dtype[Any]) -> float:
