@@ -166,9 +166,12 @@ class Exact:
             return 0.0
         if self.is_exact(dtype):
             return 0.5
-        error = min(self.error(dtype), self._in_turn(dtype) + self.count * _TINY[dtype])
+        error = self.error(dtype)
+        if not error < _MOST_NEAR:
+            return 0.0
+        error = min(error, self._in_turn(dtype) + self.count * _TINY[dtype])
         near = np.dtype(dtype).type(0.5 - 1.0001 * error)
-        return float(np.nextafter(near, near.dtype.type(0))) if error < _MOST_NEAR else 0.0
+        return float(np.nextafter(near, near.dtype.type(0)))
 
     def error(self, dtype: str) -> float:
         """Bound of the error of sums in `dtype` and of the values compared with them."""
@@ -206,7 +209,8 @@ class Exact:
         """
 
         def of_pass(taps: Array, total: float) -> float:
-            sizes = np.abs(taps) / np.abs(taps).sum() * total
+            with np.errstate(all="ignore"):
+                sizes = np.abs(taps) / np.abs(taps).sum() * total
             sums = [_half(size, dtype) for size in np.cumsum(sizes)[1:]]
             return sum(sums) + sum(_half(size, dtype) for size in sizes)
 

@@ -10,7 +10,6 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_filter_squares_args, pplconv_kernel
 from pplconv.schedules.base cimport ceil_div, least, most
-from pplconv.schedules.image_rows cimport RUN, Part, part_of
 
 cdef extern from "pplconv_schedules.h" nogil:
     void pplconv_repeat(void *dst, const void *number, int64_t count, int64_t size)
@@ -28,6 +27,8 @@ cdef enum:
     CACHE_LINE = 64
     # Bytes of a row.
     LONG = 1024
+    # Numbers of a run of pixels: its place in a band, its place in the image or -1, its length.
+    RUN = 3
 
 
 cdef struct PixelJob:
@@ -52,16 +53,21 @@ cdef inline void copy_pixels(const PixelJob *p, const int64_t *runs, int64_t run
                              const char *src, const char *value, char *dst, int64_t first,
                              int64_t pixels) noexcept nogil:
     """Copy pixels of a row of a band, with what lies beyond the border."""
-    cdef Part part
-    cdef int64_t i
-    for i in range(run_count):
-        if not part_of(runs + RUN * i, first, first + pixels, &part):
-            continue
-        if part.at < 0:
-            pplconv_repeat(dst + part.to * p.pixel, value, part.count * p.pixel, 1)
+    cdef const int64_t *run = runs
+    cdef int64_t _i, start, end
+    for _i in range(run_count):
+        start, end = most(run[0], first), least(run[0] + run[2], first + pixels)
+        if run[0] >= first + pixels:
+            return
+        if start >= end:
+            pass
+        elif run[1] < 0:
+            pplconv_repeat(dst + (start - first) * p.pixel, value, (end - start) * p.pixel, 1)
         else:
-            pplconv_copy_pixels(dst + part.to * p.pixel, src + part.at * p.pixel,
-                                part.count * p.pixel)
+            pplconv_copy_pixels(dst + (start - first) * p.pixel,
+                                src + (run[1] + start - run[0]) * p.pixel,
+                                (end - start) * p.pixel)
+        run += RUN
 
 
 cdef inline void filter_copies(const PixelJob *p, pplconv_filter_squares_args *a,
