@@ -201,6 +201,8 @@ C_OPERATIONS = {
     # Integers of any length, one after the other: no vectors.
     "exact_sums": ("portable",),
     "filter_floats": EVERY_LEVEL,
+    "pixel_columns": EVERY_LEVEL,
+    "whole_sums": EVERY_LEVEL,
     "read_pixels": EVERY_LEVEL,
     "elementwise": (*EVERY_LEVEL, "fp16", *ARM32),
     "depthwise_pixels": (*EVERY_LEVEL, "fp16", *ARM32),

@@ -141,6 +141,9 @@ SUMS = {
 # Words of scratch that `exact_sums` keeps for each row: digits of its sum and of its tap.
 EXACT_LIMBS = 97
 
+# Rows that `pixel_columns` makes together.
+PIXEL_LINES = 4
+
 # Constants that the library lists, by the first word of their C names, PPLCONV_<word>_<name>.
 NUMBERS = {
     "DO": INSTRUCTIONS,
@@ -165,5 +168,6 @@ ENUMERATIONS = (
         "PPLCONV_HALF_CHAIN": HALF_CHAIN,
         "PPLCONV_MOST_REGISTERS": MOST_REGISTERS,
         "PPLCONV_EXACT_LIMBS": EXACT_LIMBS,
+        "PPLCONV_PIXEL_LINES": PIXEL_LINES,
     },
 )

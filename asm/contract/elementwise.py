@@ -189,6 +189,58 @@ FILTER_FLOATS = Contract(
     ),
 )
 
+PIXEL_COLUMNS = Contract(
+    "pixel_columns",
+    "sums of columns of pixels, which are integers, in PPLCONV_PIXEL_LINES rows: dst[l][i] = the "
+    "sum over r of weights[r] * rows[l + r][i], in the order of r, for 0 <= i < count",
+    (
+        Field("rows", CONST_POINTER, "PPLCONV_PIXEL_LINES + taps - 1 pointers to rows of pixels"),
+        Field("kind", INT, "PPLCONV_PIXELS_U8, _U16 or _S16"),
+        Field("dst", POINTER, "rows of elements, apart from what is read"),
+        Field("dst_rs", INT, "bytes from row to row of dst"),
+        Field("weights", CONST_POINTER, "taps elements"),
+        Field("taps", INT, "rows that a sum sees, >= 1"),
+        Field("count", INT, "pixels of a row, >= 1"),
+    ),
+)
+
+WHOLE_SUMS = Contract(
+    "whole_sums",
+    "sums along rows, rounded to integers: s[i] = the sum over t of weights[t] * x[i], in the "
+    "order of t, where x is at src + places[t], for 0 <= i < count, in each of some rows. dst[i] "
+    "is s[i] rounded, ties to even, then saturated. Numbers of results are listed where a block "
+    "begins with a distance abs(s[i] - dst[i]), before saturation, above `near`",
+    (
+        Field(
+            "src",
+            CONST_POINTER,
+            "rows of elements, which can be read beyond `count` up to four vectors",
+        ),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("places", CONST_POINTER, "taps int64_t: bytes from src to the first element of each"),
+        Field("weights", CONST_POINTER, "taps elements"),
+        Field("taps", INT, "taps, >= 1"),
+        Field("dst", POINTER, "integers, apart from src"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("kind", INT, "PPLCONV_PIXELS_*, of 8 or 16 bits: the type of the integers"),
+        Field("lines", INT, "rows, >= 0"),
+        Field("count", INT, "results of a row, >= 1"),
+        Field(
+            "parameters",
+            CONST_POINTER,
+            "three elements: near <= 0.5; the least and the largest integer of this type. The "
+            "magnitude of sums is < 2^22 in float, < 2^31 in double",
+        ),
+        Field(
+            "open",
+            POINTER,
+            "int64_t: becomes line * count + i for each listed block, which begins with result i "
+            "of a row, in this order: one for four vectors of results, and one more for each row",
+        ),
+        Field("open_count", POINTER, "one int64_t"),
+    ),
+)
+
 READ_PIXELS = Contract(
     "read_pixels",
     "pixels as numbers: dst[i] = src[i] for 0 <= i < count; double is rounded to float",

@@ -19,8 +19,10 @@ from asm.contract.elementwise import (
     FILTER_FLOATS,
     FILTER_ROW,
     FILTER_SQUARES,
+    PIXEL_COLUMNS,
     READ_PIXELS,
     ROUND_SUMS,
+    WHOLE_SUMS,
     ZERO_LANES,
 )
 from asm.contract.gemm import FMA_PEAK, GEMM, RELEASE_TILES
@@ -75,6 +77,8 @@ _ALL = (
     FILTER_FLOATS,
     FILTER_ROW,
     FILTER_SQUARES,
+    PIXEL_COLUMNS,
+    WHOLE_SUMS,
     READ_PIXELS,
     CONVERT_IN,
     CONVERT_OUT,

@@ -6,7 +6,7 @@ from pplconv.schedules.band_loops cimport Bands
 
 cdef enum:
     AXES = 4
-    ARRAYS = 10
+    ARRAYS = 12
 
 
 cdef class Form:

@@ -14,11 +14,13 @@ class Rounding(NamedTuple):
     taps: NDArray[np.float64]
     again: NDArray[np.float64] | None
     separable: bool
+    near: float = 0.0
 
 class RowSums(NamedTuple):
     weights: NDArray[Any]
     passes: int
     running: bool = False
+    near: float = 0.0
 
 class Short(NamedTuple):
     passes: tuple[bool, ...]

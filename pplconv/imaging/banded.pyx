@@ -87,12 +87,16 @@ class Rounding(NamedTuple):
         their taps; then for each digit its modulus and its taps.
     separable : bool
         Whether `taps` are factors.
+    near : float
+        How far a sum of one kernel may be from an integer, so that it certainly is rounded to that
+        one, in blocks of rows; 0 where these do not round.
     """
 
     limits: np.ndarray
     taps: np.ndarray
     again: np.ndarray | None
     separable: bool
+    near: float = 0.0
 
 
 class RowSums(NamedTuple):
@@ -106,11 +110,14 @@ class RowSums(NamedTuple):
         2 for a row and a column, else 1.
     running : bool
         Whether the column has equal taps, so that exact sums are moved from row to row.
+    near : float
+        As in `Rounding`, where blocks of rows make and round the sums; else 0.
     """
 
     weights: np.ndarray
     passes: int
     running: bool = False
+    near: float = 0.0
 
 
 class Short(NamedTuple):
@@ -298,8 +305,10 @@ cdef class Banded:
             low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
         elif results.dtype != value.dtype:
             raise ValueError("results are of the type of the sums")
+        near = 0.0
         if floats is not None:
             by_rows, weights = (True,) * floats.passes, floats.weights
+            near = floats.near
         if by_rows:
             taps = extent
             of = np.dtype(np.uint16) if words else value.dtype
@@ -309,7 +318,7 @@ cdef class Banded:
             taken = taken_by_rows(
                 extent, len(by_rows), weights, words is not None,
                 running=None if words else floats.running,
-                is_open=words is None and is_open(rounding),
+                is_open=words is None and (bool(near) or is_open(rounding)),
                 width=width * channels, columns=columns, channels=channels, pixel=value.itemsize)
             places, weights, pitch, first, wide, running = taken
         if image.shape[2] != channels:
@@ -328,7 +337,7 @@ cdef class Banded:
             "separable": not words and rounding is not None and rounding.separable,
             "by_rows": by_rows, "words": words, "pitch": pitch, "first": first, "wide": wide,
             "is_open": not words and is_open(rounding),
-            "is_running": running,
+            "near": near, "is_running": running,
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)
@@ -343,7 +352,9 @@ cdef class Banded:
         self.share = share
         of_rounding = [None] * 3 if words or rounding is None else [
             rounding.limits, rounding.taps, rounding.again]
-        self.keep([rows, runs, value, *of_rounding, places, weights])
+        of_blocks = [None] * 2 if not near else [
+            np.array([near, low, high, 1], value.dtype), value.astype(image.dtype)]
+        self.keep([rows, runs, value, *of_rounding, places, weights, *of_blocks])
 
     cdef int keep(self, list constants) except -1:
         """Keep the arrays that all calls share, behind results and image, and their addresses."""

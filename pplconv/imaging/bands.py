@@ -43,6 +43,8 @@ HALOS = 3
 # Taps of a row and a column up to which inexact sums of integers are made row by row: with more,
 # wide rows took up to 1.14 times as long as convolutions.
 FEW_TAPS = 8
+# Pixels whose columns are summed up where they lie.
+IN_COLUMNS = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.int16))
 # Bands for each thread, at least.
 BANDS_EACH = 2
 # Bytes of sums in one part of the image, if the loops do not turn them into results band by band.
@@ -245,13 +247,18 @@ def _run_bands(
 
 
 def _sums_of(
-    operator: Operator, out: Array, rounding: Rounding | Short | None
-) -> RowSums | tuple[Conv2d, ...]:
+    operator: Operator, out: Array, rounding: Rounding | Short | None,
+    pixel: np.dtype[Any] | None = None,
+) -> RowSums | tuple[Conv2d, ...]:  # fmt: skip
     """Choose how sums are made: if a small image fits in a band, a kernel is a convolution."""
     if isinstance(operator, Separable) and rounding is not None and not is_open(rounding):
         running = operator.running_sums
         if running is not None:
             return running
+    if isinstance(rounding, Rounding) and rounding.near and out.itemsize <= 2:
+        sums = operator.rounded_sums(exact=not is_open(rounding))
+        if sums is not None and (sums.passes == 1 or pixel in IN_COLUMNS):
+            return sums._replace(near=rounding.near)
     if rounding is None and operator.dtype == np.float32:
         return operator.block_sums or operator.convolutions
     found = operator.row_sums
@@ -295,11 +302,12 @@ def banded(
     halo, beside = (size - 1 for size in operator.extent)
     columns = width + beside
     runs = runs_of(source_index(region.border, region.origin[1], columns, image.shape[1]))
-    sums = _sums_of(operator, out, rounding)
+    sums = _sums_of(operator, out, rounding, image.dtype)
     by_rows = isinstance(rounding, Short) or isinstance(sums, RowSums)
     # Rows that two bands share are read, and summed up along rows, twice.
     least = max(HALOS * halo, LEAST_ROWS)
-    if by_rows and (isinstance(rounding, Short) or not is_open(rounding)):
+    blocks = isinstance(sums, RowSums) and sums.near > 0
+    if by_rows and (blocks or isinstance(rounding, Short) or not is_open(rounding)):
         # A few rows are in cache, whatever the height of the band.
         band = height
     else:

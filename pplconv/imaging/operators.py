@@ -24,6 +24,8 @@ MOST_VECTORS = 12
 # The same where sums are results of float32, which are made in blocks of rows.
 MOST_BLOCK_TAPS = 121
 MOST_BLOCK_VECTORS = 48
+# Rows of taps of such sums that are rounded.
+MOST_ROWS = 32
 # Taps of a row of a box whose columns are moved.
 MOST_ACROSS = 24
 
@@ -58,6 +60,9 @@ class Operator(Protocol):
     @property
     def block_sums(self) -> RowSums | None:
         """Taps of sums that may be made in blocks of rows: results of float32."""
+
+    def rounded_sums(self, *, exact: bool) -> RowSums | None:
+        """Taps of sums that may be made in blocks of rows: results of integers."""
 
     @property
     def convolutions(self) -> tuple[Conv2d, ...]:
@@ -100,6 +105,12 @@ class Bank:
         if len(self._bank) > 1 or self.products > MOST_BLOCK_TAPS:
             return None
         return RowSums(self._bank.ravel(), 1)
+
+    def rounded_sums(self, *, exact: bool) -> RowSums | None:
+        """Taps of one kernel of few rows, in float32: in float64 rows would share nothing."""
+        if self.extent[0] > MOST_ROWS or self.dtype != np.float32:
+            return None
+        return self.block_sums
 
     @property
     def is_finite(self) -> bool:
@@ -158,6 +169,14 @@ class Separable:
         """Taps of a row and a column that are not long; those of `row_sums` of equal ones."""
         if sum(self._additions) < self.products or self.products > MOST_BLOCK_VECTORS:
             return self.row_sums
+        return RowSums(np.concatenate([self._across, self._down]), 2)
+
+    def rounded_sums(self, *, exact: bool) -> RowSums | None:
+        """Taps of a row and a column; exact ones of equal taps have fewer additions otherwise."""
+        if self.extent[0] > MOST_ROWS or self.products > MOST_BLOCK_VECTORS:
+            return None
+        if exact and sum(self._additions) < self.products:
+            return None
         return RowSums(np.concatenate([self._across, self._down]), 2)
 
     @property

@@ -9,7 +9,7 @@ digits.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -37,6 +37,10 @@ _LARGEST_ERROR = 0.01
 # to zero: sums of a row of magnitudes below one lose less.
 _LARGEST = {"float32": 40, "float64": 400}
 _TINY = {"float32": 2.0**-60, "float64": 2.0**-500}
+# Sums that kernels round in blocks of rows are less than these.
+_MOST_SUM = {"float32": 2.0**21, "float64": 2.0**30}
+# Beyond this error, blocks would mostly be rounded twice.
+_MOST_NEAR = 0.02
 # Bounds of sums are computed in float64; this covers their rounding.
 _MARGIN = 1 + 1e-9
 
@@ -151,6 +155,24 @@ class Exact:
         # Beyond these exponents numbers are subnormal, or infinite.
         return -100 < self.unit < 64 and self.total < 2.0 ** (self.unit + _BITS[dtype])
 
+    def near(self, dtype: str) -> float:
+        """How far a sum may be from the integer that the exact sum is certainly rounded to.
+
+        The distance is computed exactly. If it is less than half by more than the error of the sum,
+        the exact sum is on the same side of half way; an exact sum is rounded right even there. 0:
+        some sums are too large for blocks of rows.
+        """
+        if not self.total < _MOST_SUM[dtype]:
+            return 0.0
+        if self.is_exact(dtype):
+            return 0.5
+        error = self.error(dtype)
+        if not error < _MOST_NEAR:
+            return 0.0
+        error = min(error, self._in_turn(dtype) + self.count * _TINY[dtype])
+        near = np.dtype(dtype).type(0.5 - 1.0001 * error)
+        return float(np.nextafter(near, near.dtype.type(0)))
+
     def error(self, dtype: str) -> float:
         """Bound of the error of sums in `dtype` and of the values compared with them."""
         return self._error(dtype, self._roundings + 4)
@@ -160,8 +182,51 @@ class Exact:
             return 0.0
         if float(np.abs(self.scaled[0]).max()) > 2.0 ** _LARGEST[dtype]:
             return math.inf
-        relative = 1.01 * steps * 2.0 ** -_BITS[dtype]
-        return relative * self.total + self.count * _TINY[dtype]
+        relative = 1.01 * steps * 2.0 ** -_BITS[dtype] * self.total
+        return min(relative, self._halves(dtype)) + self.count * _TINY[dtype]
+
+    def _halves(self, dtype: str) -> float:
+        """Bound of the error by halves of a unit in the last place, and of the values compared.
+
+        No sum of some of the products, rounded on its way, is larger than the bound of all of them.
+        So an addition errs by at most half a unit of that bound, in whatever order they come, and
+        whether or not it is fused with a product. Products together err by at most their sum times
+        half a unit of one; the weights, by as much as they do. Two more halves are for the values
+        that sums are compared with.
+        """
+
+        def of_pass(taps: Array, total: float) -> float:
+            return (len(taps) - 1) * _half(total, dtype) + total * 2.0 ** -_BITS[dtype]
+
+        made = max(self._passes(dtype, first, of_pass) for first in range(len(self.factors)))
+        return 1.01 * (made + 2 * _half(self.total, dtype))
+
+    def _in_turn(self, dtype: str) -> float:
+        """Bound of the error of sums whose taps come in turn: those of a column, then of a row.
+
+        A sum of the first taps is no larger than these times the largest pixel, so its addition
+        errs by at most half a unit of that; so does each product that is not fused.
+        """
+
+        def of_pass(taps: Array, total: float) -> float:
+            with np.errstate(all="ignore"):
+                sizes = np.abs(taps) / np.abs(taps).sum() * total
+            sums = [_half(size, dtype) for size in np.cumsum(sizes)[1:]]
+            return sum(sums) + sum(_half(size, dtype) for size in sizes)
+
+        return 1.01 * self._passes(dtype, 0, of_pass)
+
+    def _passes(self, dtype: str, first: int, of_pass: Callable[[Array, float], float]) -> float:
+        """Bound of the error of one pass or two, `first` the first of them, with the weights'."""
+        tops = [float(np.abs(factor).sum()) for factor in self.scaled]
+        with np.errstate(all="ignore"):
+            errs = [float(np.abs(each.astype(dtype) - each).sum()) for each in self.scaled]
+        if len(tops) == 1:
+            return of_pass(self.scaled[0], self.total) + errs[0] * self.largest
+        last = 1 - first
+        made = of_pass(self.scaled[first], tops[first] * self.largest) * tops[last]
+        made += of_pass(self.scaled[last], self.total)
+        return made + (tops[0] * errs[1] + tops[1] * errs[0] + errs[0] * errs[1]) * self.largest
 
     @cached_property
     def _ratios(self) -> tuple[Ratio, ...]:
@@ -217,6 +282,11 @@ class Exact:
         return Again(
             error, taps.ravel(), np.empty((0, 1 + self.count)) if digits is None else digits
         )
+
+
+def _half(size: float, dtype: str) -> float:
+    """Half a unit in the last place of numbers up to a size, and a little beyond it."""
+    return 2.0 ** (math.frexp(size * 1.001)[1] - _BITS[dtype] - 1) if size else 0.0
 
 
 def _kept(largest: int, *factors: Array) -> Exact:
@@ -284,7 +354,9 @@ def saturated(
         most = max(len(plane.digits) for plane in planes)
         again = np.stack([plane.numbers(most) for plane in planes])
     taps = np.stack([np.concatenate(kernel.factors) for kernel in kernels])
-    return computed, ways, Rounding(limits, taps, again, len(kernels[0].factors) > 1)
+    is_divided = len(kernels) > 1 or ways[0].divisor
+    near = 0.0 if is_divided else kernels[0].near(computed.name)
+    return computed, ways, Rounding(limits, taps, again, len(kernels[0].factors) > 1, near)
 
 
 def _rounded_up(error: float, computed: np.dtype[Any]) -> float:

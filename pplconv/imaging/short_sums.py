@@ -39,6 +39,9 @@ class ShortSums:
         self.extent = extent
         self.products = len(short.weights)
 
+    def rounded_sums(self, *, exact: bool) -> None:
+        """Nothing: there are no sums to round."""
+
 
 def short_sums(
     way: Way, extent: tuple[int, int], pixel: np.dtype[Any], result: np.dtype[Any]

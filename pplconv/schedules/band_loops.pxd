@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t
 from pplconv._kernels cimport pplconv_kernel
 from pplconv.schedules.float_lines cimport FloatLines
 from pplconv.schedules.image_rows cimport Reader
+from pplconv.schedules.integer_lines cimport IntegerLines
 from pplconv.schedules.pixel_loops cimport PixelJob
 from pplconv.schedules.work cimport MOST_PHASES, Step, Work
 
@@ -85,11 +86,13 @@ cdef struct BandJob:
 cdef class Bands(Work):
     cdef BandJob own
     cdef FloatLines floats
+    cdef IntegerLines integers
     cdef object kept
     cdef int64_t image_rows, image_columns
 
     cdef int take(self, passes, dict fields) except -1
     cdef int take_rows(self, dict fields, words, by_rows, str isa) except -1
     cdef bint take_floats(self, fields, words) noexcept
+    cdef bint take_integers(self, fields, words, str isa) except -1
     cdef list lay_out(self, list sizes)
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1

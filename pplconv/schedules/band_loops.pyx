@@ -23,7 +23,9 @@ from pplconv._kernels cimport (
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
 from pplconv.schedules.float_lines cimport MOST_TAP_ROWS, lay_out_lines, run_float_lines
 from pplconv.schedules.image_rows cimport (
-    IMAGE, PLACES, RESULTS, ROWS, RUNS, VALUE, WEIGHTS, read_numbers)
+    IMAGE, PLACES, RESULTS, ROWS, RUNS, VALUE, WEIGHTS, read_part)
+from pplconv.schedules.integer_lines cimport (
+    AGAIN, EXACT, INDEX, LIMITS, LINE, lay_out_integers, run_integer_lines)
 from pplconv.schedules.pixel_loops cimport MOST_ROWS, VECTOR, filter_pixels, lay_pixels
 from pplconv.schedules.work cimport Tensors, Work
 
@@ -34,17 +36,9 @@ from pplconv._kernels import SUMS as MODES
 from pplconv.schedules.work import SIZE, check_numbers, extent_of
 
 cdef extern from "pplconv_schedules.h" nogil:
-    void pplconv_repeat(void *dst, const void *number, int64_t count, int64_t size)
     void pplconv_copy_row(void *dst, const void *src, int64_t bytes)
-    void pplconv_copy_few(void *dst, const void *src, int64_t bytes)
 
 cdef enum:
-    LINE = 64
-    INDEX = sizeof(int64_t)
-    # Arrays of a run: parameters of a rounding.
-    LIMITS = 5
-    EXACT = 6
-    AGAIN = 7
     SHORT = 2
     PARAMETERS = 5
     DOUBLE = 8
@@ -67,41 +61,13 @@ READ = {
 }
 
 
-cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
-                             int64_t count) noexcept nogil:
-    """Convert the pixels of a row to the type of sums."""
-    read_numbers(&j.reader, src, dst, count)
-
-
 cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
                           char *dst) noexcept nogil:
     """Read a row of the image, or fill in the value of a row beyond its border."""
-    # A run: its first column in the band, its first pixel in the image (-1: none), its length.
-    cdef const int64_t *run = <const int64_t *> t.arrays[RUNS]
-    cdef const int64_t *longest = run + 3 * j.longest_run
-    cdef int64_t at = (<const int64_t *> t.arrays[ROWS])[row], _i
-    cdef int64_t numbers = j.channels * j.element
-    cdef const char *src
-    cdef char *read = dst + longest[0] * numbers
-    cdef char *to
-    if at < 0:
-        pplconv_repeat(dst, t.arrays[VALUE], j.columns * j.channels, j.element)
-        return
-    src = t.arrays[IMAGE] + at * j.image_rs
-    if longest[1] >= 0:
-        read_pixels(j, src + longest[1] * j.channels * j.pixel, read, longest[2] * j.channels)
-    for _i in range(j.run_count):
-        to, at = dst + run[0] * numbers, run[1] - longest[1]
-        if run[1] < 0:
-            pplconv_repeat(to, t.arrays[VALUE], run[2] * j.channels, j.element)
-        elif _i == j.longest_run:
-            pass
-        elif longest[1] >= 0 and 0 <= at <= longest[2] - run[2]:
-            # Pixels of a border have been read.
-            pplconv_copy_few(to, read + at * numbers, run[2] * numbers)
-        else:
-            read_pixels(j, src + run[1] * j.channels * j.pixel, to, run[2] * j.channels)
-        run += 3
+    cdef int64_t at = (<const int64_t *> t.arrays[ROWS])[row]
+    read_part(&j.reader, <const int64_t *> t.arrays[RUNS], j.run_count, j.longest_run, j.channels,
+              t.arrays[IMAGE] + at * j.image_rs if at >= 0 else NULL, t.arrays[VALUE], dst, 0,
+              j.columns)
 
 
 cdef inline void run_pass(const Pass *p, const char *src, char *dst, char *shared,
@@ -379,10 +345,11 @@ cdef class Bands(Work):
         the last pass reads; ``first``, how many neighbours of a row and of a column are summed up
         before, or 0, and ``wide``, bytes of a row of pixels before such sums; ``words``, None or
         the numbers of one of bytes in integers of 16 bits; ``is_open``, whether sums may leave a
-        rounding open; ``is_running``, whether sums of columns are moved from row to row; ``again``,
-        how many numbers of a kernel its open results are first computed again
-        with in float64, or 0; ``low`` and ``high``, limits of integers. ``image_rs``, ``result_rs``
-        and ``result_ps`` are bytes from row to row, and from plane to plane of results.
+        rounding open; ``near``, how far a sum may be from the integer that blocks of rows round it
+        to, or 0; ``is_running``, whether sums of columns are moved from row to row; ``again``, how
+        many numbers of a kernel its open results are computed again with in float64, or 0; ``low``
+        and ``high``, limits of integers. ``image_rs``, ``result_rs`` and ``result_ps`` are bytes
+        from row to row, and from plane to plane of results.
     passes : sequence of sequences of (Schedule, packed, filters)
         For bands of the usual height, then for the last band: the convolutions, the addresses of
         their packed weights, and the addresses of their weights before packing, or 0. The caller
@@ -406,7 +373,7 @@ cdef class Bands(Work):
         strides = frozenset(("image_rs", "result_rs", "result_ps"))
         limits = ("low", "high")
         words, by_rows = fields.pop("words"), fields.pop("by_rows")
-        check_numbers({n: v for n, v in fields.items() if n not in (*strides, *limits)},
+        check_numbers({n: v for n, v in fields.items() if n not in (*strides, *limits, "near")},
                       frozenset())
         for name in strides:
             if abs(fields[name]) >= SIZE:
@@ -470,7 +437,9 @@ cdef class Bands(Work):
             j.squares.mode, j.squares.add = j.mode, j.add
             j.squares.factor, j.squares.shift = j.factor, j.shift
             self.one_phase(run_squares if j.squares.kernel != NULL
-                           else run_float_lines if self.take_floats(fields, words) else run_lines)
+                           else run_float_lines if self.take_floats(fields, words)
+                           else run_integer_lines if self.take_integers(fields, words, isa)
+                           else run_lines)
         else:
             self.take(passes, fields)
             self.one_phase(run_task)
@@ -550,6 +519,33 @@ cdef class Bands(Work):
         self.job = &self.floats
         return True
 
+    cdef bint take_integers(self, fields, words, str isa) except -1:
+        """Take the taps of sums that are rounded to results, if blocks of rows make them."""
+        cdef BandJob *j = &self.own
+        cdef IntegerLines *lines = &self.integers
+        if not fields["near"]:
+            return False
+        if words is not None or j.result not in (1, 2) or j.running or j.first[0] or j.first[1]:
+            raise ValueError("blocks of rows make sums of whole rows and columns")
+        if j.tap_rows > MOST_TAP_ROWS or (j.pass_count == 2) != j.separable:
+            raise ValueError("blocks of rows see few rows")
+        lines.reader, lines.filter, lines.round = j.reader, j.filter, j.round
+        lines.exact = j.exact
+        lines.whole = find("whole_sums", fields["computed"], isa)
+        lines.separable = j.separable
+        if j.separable:
+            lines.columns = find("pixel_columns", fields["computed"], isa)
+        lines.kind, lines.result = j.reader.kind, j.result
+        lines.result_kind = KINDS[f"{'s' if j.low else 'u'}{8 * j.result}"]
+        lines.height, lines.rows = j.height, j.rows
+        lines.tap_rows, lines.across = j.tap_rows, j.tap_columns
+        lines.channels, lines.width = j.channels, j.width
+        lines.image_rs, lines.result_rs = j.image_rs, j.result_rs
+        lines.run_count, lines.again_rows = j.run_count, j.again_rows
+        lines.low, lines.high = j.low, j.high
+        self.job = lines
+        return True
+
     cdef list lay_out(self, list sizes):
         """Give parts of a thread's scratch some sizes; returns their offsets."""
         cdef BandJob *j = &self.own
@@ -626,6 +622,11 @@ cdef class Bands(Work):
                 self.own.longest_run = i
         if at != j.columns:
             raise ValueError("runs of pixels are not those of a band")
+        self.integers.longest_run = j.longest_run
+        if self.job == &self.integers:
+            self.thread_scratch = lay_out_integers(&self.integers)
+            if self.thread_scratch >= SIZE:
+                raise MemoryError("bands are beyond what the loops can address")
         if self.job == &self.floats:
             self.thread_scratch = lay_out_lines(&self.floats, rows, runs, j.longest_run)
             if self.thread_scratch >= SIZE:
