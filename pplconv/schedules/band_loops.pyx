@@ -47,6 +47,7 @@ cdef enum:
     AGAIN = 7
     SHORT = 2
     PARAMETERS = 5
+    FLOAT = 4
     DOUBLE = 8
     # Open results that are computed together: of separable kernels, whose sums of rows are kept,
     # and of others.
@@ -217,7 +218,7 @@ cdef inline void filter_line(const BandJob *j, const pplconv_filter_row_args *a)
         j.filter(a)
         return
     f.rows, f.dst, f.places, f.weights = &a.src, a.dst, a.places, a.weights
-    f.lines, f.tap_rows, f.across, f.count, f.stream = 1, 1, a.taps, a.count, 0
+    f.lines, f.tap_rows, f.across, f.count, f.stream, f.down = 1, 1, a.taps, a.count, 0, NULL
     j.filter(&f)
 
 
@@ -542,7 +543,9 @@ cdef class Bands(Work):
         self.floats.reader, self.floats.filter = j.reader, j.filter
         self.floats.height, self.floats.rows = j.height, j.rows
         self.floats.tap_rows, self.floats.across = j.tap_rows, j.tap_columns
-        self.floats.separable = j.pass_count == 2
+        self.floats.product = j.pass_count == 2 and j.element == FLOAT and (
+            j.tap_rows == j.tap_columns and j.tap_rows in (3, 5))
+        self.floats.separable = j.pass_count == 2 and not self.floats.product
         self.floats.channels, self.floats.columns, self.floats.width = (
             j.channels, j.columns, j.width)
         self.floats.image_rs, self.floats.result_rs = j.image_rs, j.result_rs

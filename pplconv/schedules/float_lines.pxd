@@ -43,6 +43,8 @@ cdef enum:
     # Bytes of results that pass by the caches: on the way, lines would be read first.
     STREAM_BYTES = 1 << 24
     MOST_PIECES = 8
+    # Bytes of copied rows that a block may see.
+    NEAR_BYTES = 1 << 14
     WORD = 4
     FEW = 16
 
@@ -57,7 +59,8 @@ cdef struct FloatLines:
     pplconv_kernel filter
     # Rows of results, and of a band; rows and columns of taps; whether the columns come first.
     int64_t height, rows, tap_rows, across
-    bint separable
+    # Whether the kernel is a row times a column: of two passes, or of one.
+    bint separable, product
     # Channels; pixels of a row with its border, and numbers of a row of results.
     int64_t channels, columns, width
     int64_t image_rs, result_rs
@@ -126,7 +129,10 @@ cdef inline int64_t lay_out_lines(FloatLines *j, const int64_t *rows,
     j.edge = most((begin + beside + wide - end) * j.channels, LEAST_EDGE)
     j.copy_pitch = pitch_of(
         j.columns * numbers if begin == wide else j.edge * j.reader.element + beside * numbers)
-    j.block = BLOCK if j.separable or begin == wide else MANY_LINES
+    j.block = BLOCK if j.separable else MANY_LINES
+    if begin == wide:
+        # Copies that are as few as a block needs, or that are near.
+        j.block = least(j.block, most(NEAR_BYTES // j.copy_pitch // BLOCK * BLOCK, BLOCK))
     j.ring = j.block + ceil_div(halo, j.block) * j.block
     j.sums_pitch = pitch_of(j.width * j.reader.element) if j.separable else 0
     j.has_value = False
@@ -147,17 +153,22 @@ cdef inline void copy_words(void *dst, const void *src, int64_t bytes) noexcept 
         (<int32_t *> dst)[i] = (<const int32_t *> src)[i]
 
 
-cdef inline void copy_pieces(const FloatLines *j, const char *row, const char *value,
+cdef inline void fill_pieces(const FloatLines *j, const char *value, bint everywhere,
                              char *dst) noexcept nogil:
-    """Copy what lies at the borders of a row; `row` is NULL for one of values."""
-    cdef int64_t k
-    cdef char *to
+    """Fill the pieces of a row's copy that are outside, or all, with the value of a border."""
+    cdef int64_t k, i
     for k in range(j.piece_count):
-        to = dst + j.pieces[k].to
-        if row == NULL or j.pieces[k].at < 0:
-            pplconv_repeat(to, value, j.pieces[k].bytes // j.reader.element, j.reader.element)
-        else:
-            copy_words(to, row + j.pieces[k].at, j.pieces[k].bytes)
+        if everywhere or j.pieces[k].at < 0:
+            for i in range(j.pieces[k].bytes // j.reader.element):
+                copy_words(dst + j.pieces[k].to + i * j.reader.element, value, j.reader.element)
+
+
+cdef inline void copy_pieces(const FloatLines *j, const char *row, char *dst) noexcept nogil:
+    """Copy what lies at the borders of a row, but for values, which are there."""
+    cdef int64_t k
+    for k in range(j.piece_count):
+        if j.pieces[k].at >= 0:
+            copy_words(dst + j.pieces[k].to, row + j.pieces[k].at, j.pieces[k].bytes)
 
 
 cdef inline void copy_row(const FloatLines *j, const char *row, const Tensors *t,
@@ -190,8 +201,12 @@ cdef inline void take_lines(const FloatLines *j, const Tensors *t, int64_t first
             places[k] = scratch + k * j.copy_pitch
             copy_row(j, row, t, scratch + k * j.copy_pitch)
             continue
-        places[k] = row + j.shift if row != NULL else scratch + j.value_place
-        copy_pieces(j, row, t.arrays[VALUE], scratch + k * j.copy_pitch)
+        if row == NULL:
+            places[k] = scratch + j.value_place
+            fill_pieces(j, t.arrays[VALUE], True, scratch + k * j.copy_pitch)
+        else:
+            places[k] = row + j.shift
+            copy_pieces(j, row, scratch + k * j.copy_pitch)
 
 
 cdef inline void filter_edges(const FloatLines *j, const pplconv_filter_floats_args *lines,
@@ -254,14 +269,17 @@ cdef inline void run_float_lines(const void *job, const Tensors *t, int64_t task
     cdef char *sums = scratch + j.sums_place
     a.dst_rs, a.places, a.weights = j.result_rs, t.arrays[PLACES], t.arrays[WEIGHTS]
     a.tap_rows, a.across, a.stream = j.tap_rows, j.across, j.stream
+    a.down = t.arrays[WEIGHTS] + j.across * j.reader.element if j.product else NULL
     column = a
     if j.separable:
         a.dst_rs, a.tap_rows, a.stream = j.sums_pitch, 1, 0
         column.weights = t.arrays[WEIGHTS] + j.across * j.reader.element
         column.places, column.across, column.count = &place, 1, j.width
     if j.piece_count:
-        # Numbers between the two borders do not matter.
+        # Numbers between the two borders do not matter; values at borders stay.
         memset(scratch, 0, j.ring * j.copy_pitch)
+        for slot in range(j.ring):
+            fill_pieces(j, t.arrays[VALUE], False, scratch + slot * j.copy_pitch)
     if j.has_value:
         pplconv_repeat(scratch + j.value_place, t.arrays[VALUE], j.columns * j.channels,
                        j.reader.element)
