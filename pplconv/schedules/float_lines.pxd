@@ -5,7 +5,7 @@ Most of a wide row is read where it lies in the image. What sees the border, and
 read from copies of a few rows, with the pixels beyond the border.
 """
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from pplconv._kernels cimport pplconv_filter_floats_args, pplconv_kernel
@@ -26,11 +26,16 @@ from pplconv.schedules.work cimport Tensors
 cdef extern from "pplconv_schedules.h" nogil:
     void pplconv_repeat(void *dst, const void *number, int64_t count, int64_t size)
 
+cdef extern from "pplconv_words.h" nogil:
+    void pplconv_copy_words(void *dst, const void *src, int64_t bytes)
+
 
 cdef enum:
     # Rows of results that a kernel makes together, and those of a call where little is copied: a
-    # border is filtered long after its copies were stored, and in fewer calls. Rows of taps.
+    # border is filtered long after its copies were stored, and in fewer calls. Large images are
+    # read from fewer places at once. Rows of taps.
     BLOCK = 4
+    SOME_LINES = 8
     MANY_LINES = 32
     MOST_TAP_ROWS = 32
     MOST_RING = MOST_TAP_ROWS + MANY_LINES
@@ -40,12 +45,13 @@ cdef enum:
     IN_PLACE = 128
     SUMS_IN_PLACE = 512
     LEAST_EDGE = 16
-    # Bytes of results that pass by the caches: on the way, lines would be read first.
+    # Bytes of results from which on an image is large; and of those that pass by the caches: on the
+    # way, lines would be read first.
+    LARGE_BYTES = 1 << 22
     STREAM_BYTES = 1 << 24
     MOST_PIECES = 8
     # Bytes of copied rows that a block may see.
     NEAR_BYTES = 1 << 14
-    WORD = 4
     FEW = 16
 
 
@@ -130,6 +136,8 @@ cdef inline int64_t lay_out_lines(FloatLines *j, const int64_t *rows,
     j.copy_pitch = pitch_of(
         j.columns * numbers if begin == wide else j.edge * j.reader.element + beside * numbers)
     j.block = BLOCK if j.separable else MANY_LINES
+    if j.block > SOME_LINES and wide * numbers * j.height > LARGE_BYTES:
+        j.block = SOME_LINES
     if begin == wide:
         # Copies that are as few as a block needs, or that are near.
         j.block = least(j.block, most(NEAR_BYTES // j.copy_pitch // BLOCK * BLOCK, BLOCK))
@@ -146,13 +154,6 @@ cdef inline int64_t lay_out_lines(FloatLines *j, const int64_t *rows,
     return j.sums_place + j.ring * j.sums_pitch + LINE_BYTES
 
 
-cdef inline void copy_words(void *dst, const void *src, int64_t bytes) noexcept nogil:
-    """Copy few numbers, without a call."""
-    cdef int64_t i
-    for i in range(bytes // WORD):
-        (<int32_t *> dst)[i] = (<const int32_t *> src)[i]
-
-
 cdef inline void fill_pieces(const FloatLines *j, const char *value, bint everywhere,
                              char *dst) noexcept nogil:
     """Fill the pieces of a row's copy that are outside, or all, with the value of a border."""
@@ -160,7 +161,8 @@ cdef inline void fill_pieces(const FloatLines *j, const char *value, bint everyw
     for k in range(j.piece_count):
         if everywhere or j.pieces[k].at < 0:
             for i in range(j.pieces[k].bytes // j.reader.element):
-                copy_words(dst + j.pieces[k].to + i * j.reader.element, value, j.reader.element)
+                pplconv_copy_words(dst + j.pieces[k].to + i * j.reader.element, value,
+                                   j.reader.element)
 
 
 cdef inline void copy_pieces(const FloatLines *j, const char *row, char *dst) noexcept nogil:
@@ -168,7 +170,7 @@ cdef inline void copy_pieces(const FloatLines *j, const char *row, char *dst) no
     cdef int64_t k
     for k in range(j.piece_count):
         if j.pieces[k].at >= 0:
-            copy_words(dst + j.pieces[k].to, row + j.pieces[k].at, j.pieces[k].bytes)
+            pplconv_copy_words(dst + j.pieces[k].to, row + j.pieces[k].at, j.pieces[k].bytes)
 
 
 cdef inline void copy_row(const FloatLines *j, const char *row, const Tensors *t,
@@ -181,7 +183,8 @@ cdef inline void copy_row(const FloatLines *j, const char *row, const Tensors *t
         if row == NULL or run[1] < 0:
             pplconv_repeat(dst, t.arrays[VALUE], count, j.reader.element)
         elif j.reader.read == NULL and count <= FEW:
-            copy_words(dst, row + run[1] * j.channels * j.reader.pixel, count * j.reader.element)
+            pplconv_copy_words(dst, row + run[1] * j.channels * j.reader.pixel,
+                               count * j.reader.element)
         else:
             read_numbers(&j.reader, row + run[1] * j.channels * j.reader.pixel, dst, count)
         dst += count * j.reader.element
@@ -222,8 +225,8 @@ cdef inline void filter_edges(const FloatLines *j, const pplconv_filter_floats_a
     a.rows, a.dst, a.dst_rs, a.count, a.stream = rows, made, j.copy_pitch, j.edge, 0
     j.filter(&a)
     for _k in range(a.lines):
-        copy_words(dst, made, j.begin * element)
-        copy_words(dst + j.end * element, made + j.right_place, (j.width - j.end) * element)
+        pplconv_copy_words(dst, made, j.begin * element)
+        pplconv_copy_words(dst + j.end * element, made + j.right_place, (j.width - j.end) * element)
         made += j.copy_pitch
         dst += lines.dst_rs
 
