@@ -193,7 +193,7 @@ cdef inline void copy_row(const FloatLines *j, const char *row, const Tensors *t
 
 cdef inline void take_lines(const FloatLines *j, const Tensors *t, int64_t first, int64_t count,
                             int64_t slot, const char **places, char *scratch) noexcept nogil:
-    """Copy what lies at the borders of some rows, and note where the rows are."""
+    """Note where some rows are; rows that are not read in place are copied."""
     cdef const int64_t *rows = <const int64_t *> t.arrays[ROWS] + first
     cdef int64_t k
     cdef const char *row
@@ -204,12 +204,20 @@ cdef inline void take_lines(const FloatLines *j, const Tensors *t, int64_t first
             places[k] = scratch + k * j.copy_pitch
             copy_row(j, row, t, scratch + k * j.copy_pitch)
             continue
-        if row == NULL:
-            places[k] = scratch + j.value_place
-            fill_pieces(j, t.arrays[VALUE], True, scratch + k * j.copy_pitch)
+        places[k] = row + j.shift if row != NULL else scratch + j.value_place
+
+
+cdef inline void copy_borders(const FloatLines *j, const Tensors *t, int64_t first, int64_t count,
+                              int64_t slot, char *scratch) noexcept nogil:
+    """Copy what lies at the borders of some rows, from a slot of the ring on."""
+    cdef const int64_t *rows = <const int64_t *> t.arrays[ROWS] + first
+    cdef int64_t k
+    for k in range(count):
+        if rows[k] < 0:
+            fill_pieces(j, t.arrays[VALUE], True, scratch + slot * j.copy_pitch)
         else:
-            places[k] = row + j.shift
-            copy_pieces(j, row, scratch + k * j.copy_pitch)
+            copy_pieces(j, t.arrays[IMAGE] + rows[k] * j.image_rs, scratch + slot * j.copy_pitch)
+        slot = slot + 1 if slot + 1 < j.ring else 0
 
 
 cdef inline void filter_edges(const FloatLines *j, const pplconv_filter_floats_args *lines,
@@ -238,8 +246,6 @@ cdef inline void filter_lines(const FloatLines *j, pplconv_filter_floats_args *a
     cdef int64_t k, at = slot, first = j.begin * j.reader.element
     if j.begin == j.width:
         first = 0
-    elif j.piece_count:
-        filter_edges(j, a, slot, scratch, dst)
     for k in range(a.lines + a.tap_rows - 1):
         rows[k] = places[at] + first
         at = at + 1 if at + 1 < j.ring else 0
@@ -266,6 +272,7 @@ cdef inline void run_float_lines(const void *job, const Tensors *t, int64_t task
     cdef int64_t first = task * j.rows, count = least(j.rows, j.height - first)
     # The first rows lie so that later blocks do not run around the ring's end.
     cdef int64_t halo = j.tap_rows - 1, ahead = j.ring - halo, row = 0, taken = 0, slot, more
+    cdef int64_t copied = 0
     cdef int64_t place = 0
     cdef (const char *)[MOST_RING] places
     cdef pplconv_filter_floats_args a, column
@@ -295,6 +302,9 @@ cdef inline void run_float_lines(const void *job, const Tensors *t, int64_t task
             if j.separable:
                 a.lines = more
                 filter_lines(j, &a, slot, places, scratch, sums + slot * j.sums_pitch)
+                if j.piece_count:
+                    copy_borders(j, t, first + taken, more, slot, scratch)
+                    filter_edges(j, &a, slot, scratch, sums + slot * j.sums_pitch)
             taken += more
         slot = (row + ahead) % j.ring
         column.dst = t.arrays[RESULTS] + (first + row) * j.result_rs
@@ -303,4 +313,10 @@ cdef inline void run_float_lines(const void *job, const Tensors *t, int64_t task
         else:
             a.lines = column.lines
             filter_lines(j, &a, slot, places, scratch, <char *> column.dst)
+            if j.piece_count:
+                # Borders come last: they lie in caches then.
+                copy_borders(j, t, first + copied, taken - copied, (copied + ahead) % j.ring,
+                             scratch)
+                copied = taken
+                filter_edges(j, &a, slot, scratch, <char *> column.dst)
         row += column.lines
