@@ -18,7 +18,7 @@
 enum { LINES = 4, MANY = 8, FEW = 2, LEAST_ROWS = 3, WIDE = PPLCONV_VECTOR_BYTES == 32 ? 2 : 4 };
 
 /* Vectors of a strip; the most rows and columns of its taps, and weights that registers hold. */
-enum { STRIP = PPLCONV_VECTOR_BYTES == 64 ? 4 : 2, MOST_SIDE = 5, KEPT = 10 };
+enum { STRIP = PPLCONV_VECTOR_BYTES == 64 ? 4 : 2, MOST_SIDE = 5, KEPT = 10, LEAST_STRIP = 16 };
 #define STRIPS (!PPLCONV_F64)
 
 typedef const struct pplconv_filter_floats_args arguments;
@@ -230,7 +230,8 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         int64_t made = 1;
 #if STRIPS
         const int64_t side = a.across == a.tap_rows ? a.across : 0;
-        if (a.count >= LANES && (side == 3 || side == 5)) {
+        /* Of 5x5 drawn taps, few rows of results lose more at both ends than they share. */
+        if (a.count >= LANES && (side == 3 || (side == 5 && (a.down || a.lines >= LEAST_STRIP)))) {
             made = a.lines;
             if (side == 3 && a.down) filter_lines(&a, one_product_3, some_product_3, STRIP, made);
             else if (side == 3) filter_lines(&a, one_square_3, some_square_3, STRIP, made);

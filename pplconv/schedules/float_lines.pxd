@@ -36,8 +36,9 @@ cdef enum:
     # read from fewer places at once. Rows of taps.
     BLOCK = 4
     SOME_LINES = 8
+    FEW_TAP_ROWS = 5
     MANY_LINES = 32
-    MOST_TAP_ROWS = 32
+    MOST_TAP_ROWS = 128
     MOST_RING = MOST_TAP_ROWS + MANY_LINES
     LINE_BYTES = 64
     # Numbers from which on a part of a row is read in place; and the least results at borders,
@@ -136,8 +137,8 @@ cdef inline int64_t lay_out_lines(FloatLines *j, const int64_t *rows,
     j.copy_pitch = pitch_of(
         j.columns * numbers if begin == wide else j.edge * j.reader.element + beside * numbers)
     j.block = BLOCK if j.separable else MANY_LINES
-    if j.block > SOME_LINES and wide * numbers * j.height > LARGE_BYTES:
-        j.block = SOME_LINES
+    if j.tap_rows <= FEW_TAP_ROWS and wide * numbers * j.height > LARGE_BYTES:
+        j.block = least(j.block, SOME_LINES)
     if begin == wide:
         # Copies that are as few as a block needs, or that are near.
         j.block = least(j.block, most(NEAR_BYTES // j.copy_pitch // BLOCK * BLOCK, BLOCK))
