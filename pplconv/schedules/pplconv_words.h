@@ -6,7 +6,8 @@
 
 /* Copy some words of four bytes, without a call or a string instruction, which compilers for size
  * make of a plain loop. */
-static inline __attribute__((always_inline)) void pplconv_copy_words(void *dst, const void *src, int64_t bytes) {
+static inline __attribute__((always_inline)) void pplconv_copy_words(void *dst, const void *src,
+                                                                     int64_t bytes) {
     for (int64_t i = 0; i < bytes; i += 4) {
         uint32_t word;
         __builtin_memcpy(&word, (const char *)src + i, sizeof word);
