@@ -3,10 +3,11 @@
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_kernel
-from pplconv.schedules.float_lines cimport FloatLines
+from pplconv.schedules.band_passes cimport Pass
+from pplconv.schedules.box_lines cimport BoxLines
 from pplconv.schedules.image_rows cimport Reader
 from pplconv.schedules.pixel_loops cimport PixelJob
-from pplconv.schedules.work cimport MOST_PHASES, Step, Work
+from pplconv.schedules.work cimport Work
 
 
 cdef enum:
@@ -15,16 +16,6 @@ cdef enum:
     HEIGHTS = 2
     # Places of a column of sums of neighbours.
     MOST_PLACES = 64
-
-
-cdef struct Pass:
-    # One convolution of a band, with the addresses of its weights.
-    const void *job
-    Step[MOST_PHASES] steps
-    int phases
-    int64_t rounds
-    const char *weights
-    const char *filters
 
 
 cdef struct BandJob:
@@ -84,12 +75,13 @@ cdef struct BandJob:
 
 cdef class Bands(Work):
     cdef BandJob own
-    cdef FloatLines floats
+    cdef BoxLines floats
     cdef object kept
     cdef int64_t image_rows, image_columns
 
     cdef int take(self, passes, dict fields) except -1
     cdef int take_rows(self, dict fields, words, by_rows, str isa) except -1
     cdef bint take_floats(self, fields, words) noexcept
+    cdef bint take_boxes(self) noexcept
     cdef list lay_out(self, list sizes)
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1

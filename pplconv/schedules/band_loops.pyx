@@ -21,7 +21,10 @@ from pplconv._kernels cimport (
     pplconv_round_sums_args,
 )
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
-from pplconv.schedules.float_lines cimport MOST_TAP_ROWS, lay_out_lines, run_float_lines
+from pplconv.schedules.band_passes cimport run_pass
+from pplconv.schedules.box_lines cimport BoxLines, lay_out_boxes, run_box_lines
+from pplconv.schedules.float_lines cimport (
+    MOST_TAP_ROWS, STREAM_BYTES, FloatLines, run_float_lines)
 from pplconv.schedules.image_rows cimport (
     IMAGE, PLACES, RESULTS, ROWS, RUNS, VALUE, WEIGHTS, read_numbers)
 from pplconv.schedules.pixel_loops cimport MOST_ROWS, VECTOR, filter_pixels, lay_pixels
@@ -68,12 +71,6 @@ READ = {
 }
 
 
-cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
-                             int64_t count) noexcept nogil:
-    """Convert the pixels of a row to the type of sums."""
-    read_numbers(&j.reader, src, dst, count)
-
-
 cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
                           char *dst) noexcept nogil:
     """Read a row of the image, or fill in the value of a row beyond its border."""
@@ -90,7 +87,8 @@ cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
         return
     src = t.arrays[IMAGE] + at * j.image_rs
     if longest[1] >= 0:
-        read_pixels(j, src + longest[1] * j.channels * j.pixel, read, longest[2] * j.channels)
+        read_numbers(&j.reader, src + longest[1] * j.channels * j.pixel, read,
+                     longest[2] * j.channels)
     for _i in range(j.run_count):
         to, at = dst + run[0] * numbers, run[1] - longest[1]
         if run[1] < 0:
@@ -101,22 +99,8 @@ cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
             # Pixels of a border have been read.
             pplconv_copy_few(to, read + at * numbers, run[2] * numbers)
         else:
-            read_pixels(j, src + run[1] * j.channels * j.pixel, to, run[2] * j.channels)
+            read_numbers(&j.reader, src + run[1] * j.channels * j.pixel, to, run[2] * j.channels)
         run += 3
-
-
-cdef inline void run_pass(const Pass *p, const char *src, char *dst, char *shared,
-                          char *scratch) noexcept nogil:
-    """Convolve a band, by this thread alone."""
-    cdef Tensors t
-    cdef int64_t again, task
-    cdef int k
-    memset(&t, 0, sizeof(Tensors))
-    t.x, t.y, t.weights, t.filters, t.shared = src, dst, p.weights, p.filters, shared
-    for again in range(p.rounds):
-        for k in range(p.phases):
-            for task in range(p.steps[k].tasks):
-                p.steps[k].task(p.job, &t, again * p.steps[k].tasks + task, scratch)
 
 
 cdef int by_number(const void *a, const void *b) noexcept nogil:
@@ -471,7 +455,8 @@ cdef class Bands(Work):
             j.squares.mode, j.squares.add = j.mode, j.add
             j.squares.factor, j.squares.shift = j.factor, j.shift
             self.one_phase(run_squares if j.squares.kernel != NULL
-                           else run_float_lines if self.take_floats(fields, words) else run_lines)
+                           else run_float_lines if self.take_floats(fields, words)
+                           else run_box_lines if self.take_boxes() else run_lines)
         else:
             self.take(passes, fields)
             self.one_phase(run_task)
@@ -537,20 +522,30 @@ cdef class Bands(Work):
     cdef bint take_floats(self, fields, words) noexcept:
         """Take the taps of sums that are results, if blocks of rows make them."""
         cdef BandJob *j = &self.own
-        if words is not None or j.result or j.running or j.first[0] or j.first[1] or (
-                j.tap_rows > MOST_TAP_ROWS):
+        cdef FloatLines *f = &self.floats.lines
+        if words is not None or j.result or j.running:
             return False
-        self.floats.reader, self.floats.filter = j.reader, j.filter
-        self.floats.height, self.floats.rows = j.height, j.rows
-        self.floats.tap_rows, self.floats.across = j.tap_rows, j.tap_columns
-        self.floats.product = j.pass_count == 2 and j.element == FLOAT and (
+        f.reader, f.filter = j.reader, j.filter
+        f.height, f.rows, f.tap_rows, f.across = j.height, j.rows, j.tap_rows, j.tap_columns
+        f.product = j.pass_count == 2 and j.element == FLOAT and (
             j.tap_rows == j.tap_columns and j.tap_rows in (3, 5))
-        self.floats.separable = j.pass_count == 2 and not self.floats.product
-        self.floats.channels, self.floats.columns, self.floats.width = (
-            j.channels, j.columns, j.width)
-        self.floats.image_rs, self.floats.result_rs = j.image_rs, j.result_rs
-        self.floats.run_count = j.run_count
+        f.separable = j.pass_count == 2 and not f.product
+        f.channels, f.columns, f.width, f.run_count = j.channels, j.columns, j.width, j.run_count
+        f.image_rs, f.result_rs = j.image_rs, j.result_rs
+        f.stream = j.width * j.element * j.height >= STREAM_BYTES
         self.job = &self.floats
+        return not j.first[0] and not j.first[1] and j.tap_rows <= MOST_TAP_ROWS
+
+    cdef bint take_boxes(self) noexcept:
+        """Take a column, and neighbours of a row, if blocks of rows make their sums."""
+        cdef BandJob *j = &self.own
+        cdef BoxLines *b = &self.floats
+        if self.job != b or not j.first[0] or j.first[1] or j.reader.read != NULL or (
+                j.tap_rows > MOST_TAP_ROWS):
+            self.job = j
+            return False
+        b.neighbours, b.wide_count, b.wide = j.first[0], j.wide_count, j.wide
+        b.taps, b.pitch = j.short_taps[0], j.line_pitch
         return True
 
     cdef list lay_out(self, list sizes):
@@ -615,7 +610,7 @@ cdef class Bands(Work):
         """Refuse rows and runs of pixels that are not in the image, or leave gaps."""
         cdef const BandJob *j = &self.own
         cdef const int64_t *run
-        cdef int64_t i, at = 0
+        cdef int64_t i, at = 0, size
         for i in range(j.height + j.halo):
             if not -1 <= rows[i] < self.image_rows:
                 raise ValueError("a row is not in the image")
@@ -630,7 +625,12 @@ cdef class Bands(Work):
         if at != j.columns:
             raise ValueError("runs of pixels are not those of a band")
         if self.job == &self.floats:
-            self.thread_scratch = lay_out_lines(&self.floats, rows, runs, j.longest_run)
+            size = lay_out_boxes(&self.floats, rows, runs, self.own.longest_run)
+            if size:
+                self.thread_scratch = size
+            else:
+                self.job = &self.own
+                self.one_phase(run_lines)
             if self.thread_scratch >= SIZE:
                 raise MemoryError("bands are beyond what the loops can address")
         if j.squares.kernel != NULL:
