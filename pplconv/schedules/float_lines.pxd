@@ -39,7 +39,7 @@ cdef enum:
     FEW_TAP_ROWS = 5
     MANY_LINES = 32
     MOST_TAP_ROWS = 128
-    MOST_RING = MOST_TAP_ROWS + MANY_LINES
+    MOST_RING = MOST_TAP_ROWS + 2 * MANY_LINES
     LINE_BYTES = 64
     # Numbers from which on a part of a row is read in place; and the least results at borders,
     # which are computed together: a whole vector is faster than a part of one.
@@ -130,6 +130,9 @@ cdef inline int64_t lay_out_lines(FloatLines *j, const int64_t *rows,
             add_pieces(j, runs, 0, begin + beside, 0)
             and add_pieces(j, runs, end, j.columns, (begin + beside) * numbers)):
         begin = end = wide
+    if begin == wide:
+        # Whole rows are copied.
+        j.piece_count = 0
     j.shift = (run[1] - run[0]) * numbers
     j.begin, j.end = begin * j.channels, end * j.channels
     j.right_place = (begin + beside) * numbers
