@@ -174,14 +174,16 @@ FILTER_FLOATS = Contract(
     "filter_floats",
     "sums of a filter for some rows of results: dst[l][i] = the sum over r and t of "
     "weights[r * across + t] * x[i], in the order of r and then of t, where x is at "
-    "rows[l + r] + places[t], for 0 <= l < lines and 0 <= i < count",
+    "rows[l + r] + places[t], for 0 <= l < lines and 0 <= i < count. With down, it is the sum over "
+    "r of down[r] times the sum over t of weights[t] * x[i]",
     (
         Field("rows", CONST_POINTER, "lines + tap_rows - 1 pointers to rows of elements"),
         Field("dst", POINTER, "rows of elements, apart from what is read"),
         Field("dst_rs", INT, "bytes from row to row of dst"),
         Field("places", CONST_POINTER, "across int64_t: bytes from a row to each tap's first one"),
-        Field("weights", CONST_POINTER, "tap_rows * across elements"),
-        Field("lines", INT, "rows of results, >= 1; four share what they load"),
+        Field("weights", CONST_POINTER, "tap_rows * across elements; with down, across"),
+        Field("down", CONST_POINTER, "tap_rows elements, or NULL; fast for 3x3 and 5x5 floats"),
+        Field("lines", INT, "rows of results, >= 1; four or more share what they load"),
         Field("tap_rows", INT, "rows of taps, >= 1"),
         Field("across", INT, "taps of a row, >= 1"),
         Field("count", INT, "results of a row, >= 1"),

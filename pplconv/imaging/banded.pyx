@@ -319,6 +319,7 @@ cdef class Banded:
                 extent, len(by_rows), weights, words is not None,
                 running=None if words else floats.running,
                 is_open=words is None and (bool(near) or is_open(rounding)),
+                in_place=words is None and rounding is None and image.dtype == value.dtype,
                 width=width * channels, columns=columns, channels=channels, pixel=value.itemsize)
             places, weights, pitch, first, wide, running = taken
         if image.shape[2] != channels:

@@ -17,6 +17,8 @@ Array = npt.NDArray[Any]
 RUNNING = 6
 # Longest row or column that is built of sums: the loops have places for so many taps.
 MOST_NEIGHBOURS = 1024
+# Rows of a kernel up to which the loops take the whole column first, where rows lie in the image.
+MOST_COLUMN = 24
 
 
 def neighbours_of(taps: Array, *, even: bool = False) -> tuple[int, int]:
@@ -129,7 +131,7 @@ class Taken(NamedTuple):
 
 def taken_by_rows(
     extent: tuple[int, int], passes: int, weights: Array, words: bool, *, running: bool | None,
-    is_open: bool, width: int, columns: int, channels: int, pixel: int,
+    is_open: bool, in_place: bool, width: int, columns: int, channels: int, pixel: int,
 ) -> Taken:  # fmt: skip
     """Lay out the taps of one kernel.
 
@@ -147,6 +149,8 @@ def taken_by_rows(
         Whether sums of columns are to be moved; None where they are if they can be.
     is_open : bool
         Whether sums may leave a rounding open.
+    in_place : bool
+        Whether the image and the results are of the type of sums.
     width : int
         Numbers of a row of results.
     columns, channels, pixel : int
@@ -171,6 +175,8 @@ def taken_by_rows(
             neighbours_of(row, even=words)[0],
             0 if running or words else neighbours_of(column)[0],
         )
+        if in_place and first[0] and extent[0] <= MOST_COLUMN:
+            first = first[0], 0
     if two:
         parts = *_split(row, first[0]), *_split(column, first[1])[::-1]
         one = column[: 1 if running else 0]

@@ -3,11 +3,12 @@
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_kernel
-from pplconv.schedules.float_lines cimport FloatLines
+from pplconv.schedules.band_passes cimport Pass
+from pplconv.schedules.box_lines cimport BoxLines
 from pplconv.schedules.image_rows cimport Reader
 from pplconv.schedules.integer_lines cimport IntegerLines
 from pplconv.schedules.pixel_loops cimport PixelJob
-from pplconv.schedules.work cimport MOST_PHASES, Step, Work
+from pplconv.schedules.work cimport Work
 
 
 cdef enum:
@@ -16,16 +17,6 @@ cdef enum:
     HEIGHTS = 2
     # Places of a column of sums of neighbours.
     MOST_PLACES = 64
-
-
-cdef struct Pass:
-    # One convolution of a band, with the addresses of its weights.
-    const void *job
-    Step[MOST_PHASES] steps
-    int phases
-    int64_t rounds
-    const char *weights
-    const char *filters
 
 
 cdef struct BandJob:
@@ -85,7 +76,7 @@ cdef struct BandJob:
 
 cdef class Bands(Work):
     cdef BandJob own
-    cdef FloatLines floats
+    cdef BoxLines floats
     cdef IntegerLines integers
     cdef object kept
     cdef int64_t image_rows, image_columns
@@ -93,6 +84,7 @@ cdef class Bands(Work):
     cdef int take(self, passes, dict fields) except -1
     cdef int take_rows(self, dict fields, words, by_rows, str isa) except -1
     cdef bint take_floats(self, fields, words) noexcept
+    cdef bint take_boxes(self) noexcept
     cdef bint take_integers(self, fields, words, str isa) except -1
     cdef list lay_out(self, list sizes)
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1

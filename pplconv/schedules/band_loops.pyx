@@ -21,9 +21,12 @@ from pplconv._kernels cimport (
     pplconv_round_sums_args,
 )
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
-from pplconv.schedules.float_lines cimport MOST_TAP_ROWS, lay_out_lines, run_float_lines
-from pplconv.schedules.image_rows cimport (
-    IMAGE, PLACES, RESULTS, ROWS, RUNS, VALUE, WEIGHTS, read_part)
+from pplconv.schedules.band_passes cimport run_pass
+from pplconv.schedules.box_lines cimport BoxLines, lay_out_boxes, run_box_lines
+from pplconv.schedules.float_lines cimport (
+    MOST_TAP_ROWS, STREAM_BYTES, FloatLines, run_float_lines)
+from pplconv.schedules.image_rows cimport IMAGE, PLACES, RESULTS, ROWS, RUNS, VALUE, WEIGHTS
+from pplconv.schedules.image_rows cimport read_part
 from pplconv.schedules.integer_lines cimport (
     AGAIN, EXACT, INDEX, LIMITS, LINE, lay_out_integers, run_integer_lines)
 from pplconv.schedules.pixel_loops cimport MOST_ROWS, VECTOR, filter_pixels, lay_pixels
@@ -31,8 +34,7 @@ from pplconv.schedules.work cimport Tensors, Work
 
 import numpy as np
 
-from pplconv._kernels import PIXELS as KINDS
-from pplconv._kernels import SUMS as MODES
+from pplconv._kernels import PIXELS as KINDS, SUMS as MODES
 from pplconv.schedules.work import SIZE, check_numbers, extent_of
 
 cdef extern from "pplconv_schedules.h" nogil:
@@ -41,6 +43,7 @@ cdef extern from "pplconv_schedules.h" nogil:
 cdef enum:
     SHORT = 2
     PARAMETERS = 5
+    FLOAT = 4
     DOUBLE = 8
     # Open results that are computed together: of separable kernels, whose sums of rows are kept,
     # and of others.
@@ -68,20 +71,6 @@ cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
     read_part(&j.reader, <const int64_t *> t.arrays[RUNS], j.run_count, j.longest_run, j.channels,
               t.arrays[IMAGE] + at * j.image_rs if at >= 0 else NULL, t.arrays[VALUE], dst, 0,
               j.columns)
-
-
-cdef inline void run_pass(const Pass *p, const char *src, char *dst, char *shared,
-                          char *scratch) noexcept nogil:
-    """Convolve a band, by this thread alone."""
-    cdef Tensors t
-    cdef int64_t again, task
-    cdef int k
-    memset(&t, 0, sizeof(Tensors))
-    t.x, t.y, t.weights, t.filters, t.shared = src, dst, p.weights, p.filters, shared
-    for again in range(p.rounds):
-        for k in range(p.phases):
-            for task in range(p.steps[k].tasks):
-                p.steps[k].task(p.job, &t, again * p.steps[k].tasks + task, scratch)
 
 
 cdef int by_number(const void *a, const void *b) noexcept nogil:
@@ -183,7 +172,7 @@ cdef inline void filter_line(const BandJob *j, const pplconv_filter_row_args *a)
         j.filter(a)
         return
     f.rows, f.dst, f.places, f.weights = &a.src, a.dst, a.places, a.weights
-    f.lines, f.tap_rows, f.across, f.count, f.stream = 1, 1, a.taps, a.count, 0
+    f.lines, f.tap_rows, f.across, f.count, f.stream, f.down = 1, 1, a.taps, a.count, 0, NULL
     j.filter(&f)
 
 
@@ -438,6 +427,7 @@ cdef class Bands(Work):
             j.squares.factor, j.squares.shift = j.factor, j.shift
             self.one_phase(run_squares if j.squares.kernel != NULL
                            else run_float_lines if self.take_floats(fields, words)
+                           else run_box_lines if self.take_boxes()
                            else run_integer_lines if self.take_integers(fields, words, isa)
                            else run_lines)
         else:
@@ -505,18 +495,30 @@ cdef class Bands(Work):
     cdef bint take_floats(self, fields, words) noexcept:
         """Take the taps of sums that are results, if blocks of rows make them."""
         cdef BandJob *j = &self.own
-        if words is not None or j.result or j.running or j.first[0] or j.first[1] or (
-                j.tap_rows > MOST_TAP_ROWS):
+        cdef FloatLines *f = &self.floats.lines
+        if words is not None or j.result or j.running:
             return False
-        self.floats.reader, self.floats.filter = j.reader, j.filter
-        self.floats.height, self.floats.rows = j.height, j.rows
-        self.floats.tap_rows, self.floats.across = j.tap_rows, j.tap_columns
-        self.floats.separable = j.pass_count == 2
-        self.floats.channels, self.floats.columns, self.floats.width = (
-            j.channels, j.columns, j.width)
-        self.floats.image_rs, self.floats.result_rs = j.image_rs, j.result_rs
-        self.floats.run_count = j.run_count
+        f.reader, f.filter = j.reader, j.filter
+        f.height, f.rows, f.tap_rows, f.across = j.height, j.rows, j.tap_rows, j.tap_columns
+        f.product = j.pass_count == 2 and j.element == FLOAT and (
+            j.tap_rows == j.tap_columns and j.tap_rows in (3, 5))
+        f.separable = j.pass_count == 2 and not f.product
+        f.channels, f.columns, f.width, f.run_count = j.channels, j.columns, j.width, j.run_count
+        f.image_rs, f.result_rs = j.image_rs, j.result_rs
+        f.stream = j.width * j.element * j.height >= STREAM_BYTES
         self.job = &self.floats
+        return not j.first[0] and not j.first[1] and j.tap_rows <= MOST_TAP_ROWS
+
+    cdef bint take_boxes(self) noexcept:
+        """Take a column, and neighbours of a row, if blocks of rows make their sums."""
+        cdef BandJob *j = &self.own
+        cdef BoxLines *b = &self.floats
+        if self.job != b or not j.first[0] or j.first[1] or j.reader.read != NULL or (
+                j.tap_rows > MOST_TAP_ROWS):
+            self.job = j
+            return False
+        b.neighbours, b.wide_count, b.wide = j.first[0], j.wide_count, j.wide
+        b.taps, b.pitch = j.short_taps[0], j.line_pitch
         return True
 
     cdef bint take_integers(self, fields, words, str isa) except -1:
@@ -529,20 +531,18 @@ cdef class Bands(Work):
             raise ValueError("blocks of rows make sums of whole rows and columns")
         if j.tap_rows > MOST_TAP_ROWS or (j.pass_count == 2) != j.separable:
             raise ValueError("blocks of rows see few rows")
-        lines.reader, lines.filter, lines.round = j.reader, j.filter, j.round
-        lines.exact = j.exact
+        lines.reader, lines.filter, lines.round, lines.exact = j.reader, j.filter, j.round, j.exact
         lines.whole = find("whole_sums", fields["computed"], isa)
         lines.separable = j.separable
         if j.separable:
             lines.columns = find("pixel_columns", fields["computed"], isa)
         lines.kind, lines.result = j.reader.kind, j.result
         lines.result_kind = KINDS[f"{'s' if j.low else 'u'}{8 * j.result}"]
-        lines.height, lines.rows = j.height, j.rows
+        lines.height, lines.rows, lines.low, lines.high = j.height, j.rows, j.low, j.high
         lines.tap_rows, lines.across = j.tap_rows, j.tap_columns
         lines.channels, lines.width = j.channels, j.width
         lines.image_rs, lines.result_rs = j.image_rs, j.result_rs
         lines.run_count, lines.again_rows = j.run_count, j.again_rows
-        lines.low, lines.high = j.low, j.high
         self.job = lines
         return True
 
@@ -608,7 +608,7 @@ cdef class Bands(Work):
         """Refuse rows and runs of pixels that are not in the image, or leave gaps."""
         cdef const BandJob *j = &self.own
         cdef const int64_t *run
-        cdef int64_t i, at = 0
+        cdef int64_t i, at = 0, size
         for i in range(j.height + j.halo):
             if not -1 <= rows[i] < self.image_rows:
                 raise ValueError("a row is not in the image")
@@ -625,13 +625,16 @@ cdef class Bands(Work):
         self.integers.longest_run = j.longest_run
         if self.job == &self.integers:
             self.thread_scratch = lay_out_integers(&self.integers)
-            if self.thread_scratch >= SIZE:
-                raise MemoryError("bands are beyond what the loops can address")
-        if self.job == &self.floats:
-            self.thread_scratch = lay_out_lines(&self.floats, rows, runs, j.longest_run)
-            if self.thread_scratch >= SIZE:
-                raise MemoryError("bands are beyond what the loops can address")
-        if j.squares.kernel != NULL:
+        elif self.job == &self.floats:
+            size = lay_out_boxes(&self.floats, rows, runs, self.own.longest_run)
+            if size:
+                self.thread_scratch = size
+            else:
+                self.job = &self.own
+                self.one_phase(run_lines)
+        elif j.squares.kernel != NULL:
             run = runs + 3 * j.longest_run
             self.thread_scratch = lay_pixels(&self.own.squares, run[0], run[1], run[2])
+        if self.thread_scratch >= SIZE:
+            raise MemoryError("bands are beyond what the loops can address")
         return 0

@@ -5,7 +5,7 @@ Most of a wide row is read where it lies in the image. What sees the border, and
 read from copies of a few rows, with the pixels beyond the border.
 """
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from pplconv._kernels cimport pplconv_filter_floats_args, pplconv_kernel
@@ -26,24 +26,33 @@ from pplconv.schedules.work cimport Tensors
 cdef extern from "pplconv_schedules.h" nogil:
     void pplconv_repeat(void *dst, const void *number, int64_t count, int64_t size)
 
+cdef extern from "pplconv_words.h" nogil:
+    void pplconv_copy_words(void *dst, const void *src, int64_t bytes)
+
 
 cdef enum:
     # Rows of results that a kernel makes together, and those of a call where little is copied: a
-    # border is filtered long after its copies were stored, and in fewer calls. Rows of taps.
+    # border is filtered long after its copies were stored, and in fewer calls. Large images are
+    # read from fewer places at once. Rows of taps.
     BLOCK = 4
+    SOME_LINES = 8
+    FEW_TAP_ROWS = 5
     MANY_LINES = 32
-    MOST_TAP_ROWS = 32
-    MOST_RING = MOST_TAP_ROWS + MANY_LINES
+    MOST_TAP_ROWS = 128
+    MOST_RING = MOST_TAP_ROWS + 2 * MANY_LINES
     LINE_BYTES = 64
     # Numbers from which on a part of a row is read in place; and the least results at borders,
     # which are computed together: a whole vector is faster than a part of one.
     IN_PLACE = 128
     SUMS_IN_PLACE = 512
     LEAST_EDGE = 16
-    # Bytes of results that pass by the caches: on the way, lines would be read first.
+    # Bytes of results from which on an image is large; and of those that pass by the caches: on the
+    # way, lines would be read first.
+    LARGE_BYTES = 1 << 22
     STREAM_BYTES = 1 << 24
     MOST_PIECES = 8
-    WORD = 4
+    # Bytes of copied rows that a block may see.
+    NEAR_BYTES = 1 << 14
     FEW = 16
 
 
@@ -57,7 +66,8 @@ cdef struct FloatLines:
     pplconv_kernel filter
     # Rows of results, and of a band; rows and columns of taps; whether the columns come first.
     int64_t height, rows, tap_rows, across
-    bint separable
+    # Whether the kernel is a row times a column: of two passes, or of one.
+    bint separable, product
     # Channels; pixels of a row with its border, and numbers of a row of results.
     int64_t channels, columns, width
     int64_t image_rs, result_rs
@@ -120,13 +130,21 @@ cdef inline int64_t lay_out_lines(FloatLines *j, const int64_t *rows,
             add_pieces(j, runs, 0, begin + beside, 0)
             and add_pieces(j, runs, end, j.columns, (begin + beside) * numbers)):
         begin = end = wide
+    if begin == wide:
+        # Whole rows are copied.
+        j.piece_count = 0
     j.shift = (run[1] - run[0]) * numbers
     j.begin, j.end = begin * j.channels, end * j.channels
     j.right_place = (begin + beside) * numbers
     j.edge = most((begin + beside + wide - end) * j.channels, LEAST_EDGE)
     j.copy_pitch = pitch_of(
         j.columns * numbers if begin == wide else j.edge * j.reader.element + beside * numbers)
-    j.block = BLOCK if j.separable or begin == wide else MANY_LINES
+    j.block = BLOCK if j.separable else MANY_LINES
+    if j.tap_rows <= FEW_TAP_ROWS and wide * numbers * j.height > LARGE_BYTES:
+        j.block = least(j.block, SOME_LINES)
+    if begin == wide:
+        # Copies that are as few as a block needs, or that are near.
+        j.block = least(j.block, most(NEAR_BYTES // j.copy_pitch // BLOCK * BLOCK, BLOCK))
     j.ring = j.block + ceil_div(halo, j.block) * j.block
     j.sums_pitch = pitch_of(j.width * j.reader.element) if j.separable else 0
     j.has_value = False
@@ -140,24 +158,23 @@ cdef inline int64_t lay_out_lines(FloatLines *j, const int64_t *rows,
     return j.sums_place + j.ring * j.sums_pitch + LINE_BYTES
 
 
-cdef inline void copy_words(void *dst, const void *src, int64_t bytes) noexcept nogil:
-    """Copy few numbers, without a call."""
-    cdef int64_t i
-    for i in range(bytes // WORD):
-        (<int32_t *> dst)[i] = (<const int32_t *> src)[i]
-
-
-cdef inline void copy_pieces(const FloatLines *j, const char *row, const char *value,
+cdef inline void fill_pieces(const FloatLines *j, const char *value, bint everywhere,
                              char *dst) noexcept nogil:
-    """Copy what lies at the borders of a row; `row` is NULL for one of values."""
-    cdef int64_t k
-    cdef char *to
+    """Fill the pieces of a row's copy that are outside, or all, with the value of a border."""
+    cdef int64_t k, i
     for k in range(j.piece_count):
-        to = dst + j.pieces[k].to
-        if row == NULL or j.pieces[k].at < 0:
-            pplconv_repeat(to, value, j.pieces[k].bytes // j.reader.element, j.reader.element)
-        else:
-            copy_words(to, row + j.pieces[k].at, j.pieces[k].bytes)
+        if everywhere or j.pieces[k].at < 0:
+            for i in range(j.pieces[k].bytes // j.reader.element):
+                pplconv_copy_words(dst + j.pieces[k].to + i * j.reader.element, value,
+                                   j.reader.element)
+
+
+cdef inline void copy_pieces(const FloatLines *j, const char *row, char *dst) noexcept nogil:
+    """Copy what lies at the borders of a row, but for values, which are there."""
+    cdef int64_t k
+    for k in range(j.piece_count):
+        if j.pieces[k].at >= 0:
+            pplconv_copy_words(dst + j.pieces[k].to, row + j.pieces[k].at, j.pieces[k].bytes)
 
 
 cdef inline void copy_row(const FloatLines *j, const char *row, const Tensors *t,
@@ -170,7 +187,8 @@ cdef inline void copy_row(const FloatLines *j, const char *row, const Tensors *t
         if row == NULL or run[1] < 0:
             pplconv_repeat(dst, t.arrays[VALUE], count, j.reader.element)
         elif j.reader.read == NULL and count <= FEW:
-            copy_words(dst, row + run[1] * j.channels * j.reader.pixel, count * j.reader.element)
+            pplconv_copy_words(dst, row + run[1] * j.channels * j.reader.pixel,
+                               count * j.reader.element)
         else:
             read_numbers(&j.reader, row + run[1] * j.channels * j.reader.pixel, dst, count)
         dst += count * j.reader.element
@@ -179,7 +197,7 @@ cdef inline void copy_row(const FloatLines *j, const char *row, const Tensors *t
 
 cdef inline void take_lines(const FloatLines *j, const Tensors *t, int64_t first, int64_t count,
                             int64_t slot, const char **places, char *scratch) noexcept nogil:
-    """Copy what lies at the borders of some rows, and note where the rows are."""
+    """Note where some rows are; rows that are not read in place are copied."""
     cdef const int64_t *rows = <const int64_t *> t.arrays[ROWS] + first
     cdef int64_t k
     cdef const char *row
@@ -191,7 +209,19 @@ cdef inline void take_lines(const FloatLines *j, const Tensors *t, int64_t first
             copy_row(j, row, t, scratch + k * j.copy_pitch)
             continue
         places[k] = row + j.shift if row != NULL else scratch + j.value_place
-        copy_pieces(j, row, t.arrays[VALUE], scratch + k * j.copy_pitch)
+
+
+cdef inline void copy_borders(const FloatLines *j, const Tensors *t, int64_t first, int64_t count,
+                              int64_t slot, char *scratch) noexcept nogil:
+    """Copy what lies at the borders of some rows, from a slot of the ring on."""
+    cdef const int64_t *rows = <const int64_t *> t.arrays[ROWS] + first
+    cdef int64_t k
+    for k in range(count):
+        if rows[k] < 0:
+            fill_pieces(j, t.arrays[VALUE], True, scratch + slot * j.copy_pitch)
+        else:
+            copy_pieces(j, t.arrays[IMAGE] + rows[k] * j.image_rs, scratch + slot * j.copy_pitch)
+        slot = slot + 1 if slot + 1 < j.ring else 0
 
 
 cdef inline void filter_edges(const FloatLines *j, const pplconv_filter_floats_args *lines,
@@ -207,8 +237,8 @@ cdef inline void filter_edges(const FloatLines *j, const pplconv_filter_floats_a
     a.rows, a.dst, a.dst_rs, a.count, a.stream = rows, made, j.copy_pitch, j.edge, 0
     j.filter(&a)
     for _k in range(a.lines):
-        copy_words(dst, made, j.begin * element)
-        copy_words(dst + j.end * element, made + j.right_place, (j.width - j.end) * element)
+        pplconv_copy_words(dst, made, j.begin * element)
+        pplconv_copy_words(dst + j.end * element, made + j.right_place, (j.width - j.end) * element)
         made += j.copy_pitch
         dst += lines.dst_rs
 
@@ -220,8 +250,6 @@ cdef inline void filter_lines(const FloatLines *j, pplconv_filter_floats_args *a
     cdef int64_t k, at = slot, first = j.begin * j.reader.element
     if j.begin == j.width:
         first = 0
-    elif j.piece_count:
-        filter_edges(j, a, slot, scratch, dst)
     for k in range(a.lines + a.tap_rows - 1):
         rows[k] = places[at] + first
         at = at + 1 if at + 1 < j.ring else 0
@@ -248,20 +276,24 @@ cdef inline void run_float_lines(const void *job, const Tensors *t, int64_t task
     cdef int64_t first = task * j.rows, count = least(j.rows, j.height - first)
     # The first rows lie so that later blocks do not run around the ring's end.
     cdef int64_t halo = j.tap_rows - 1, ahead = j.ring - halo, row = 0, taken = 0, slot, more
+    cdef int64_t copied = 0
     cdef int64_t place = 0
     cdef (const char *)[MOST_RING] places
     cdef pplconv_filter_floats_args a, column
     cdef char *sums = scratch + j.sums_place
     a.dst_rs, a.places, a.weights = j.result_rs, t.arrays[PLACES], t.arrays[WEIGHTS]
     a.tap_rows, a.across, a.stream = j.tap_rows, j.across, j.stream
+    a.down = t.arrays[WEIGHTS] + j.across * j.reader.element if j.product else NULL
     column = a
     if j.separable:
         a.dst_rs, a.tap_rows, a.stream = j.sums_pitch, 1, 0
         column.weights = t.arrays[WEIGHTS] + j.across * j.reader.element
         column.places, column.across, column.count = &place, 1, j.width
     if j.piece_count:
-        # Numbers between the two borders do not matter.
+        # Numbers between the two borders do not matter; values at borders stay.
         memset(scratch, 0, j.ring * j.copy_pitch)
+        for slot in range(j.ring):
+            fill_pieces(j, t.arrays[VALUE], False, scratch + slot * j.copy_pitch)
     if j.has_value:
         pplconv_repeat(scratch + j.value_place, t.arrays[VALUE], j.columns * j.channels,
                        j.reader.element)
@@ -274,6 +306,9 @@ cdef inline void run_float_lines(const void *job, const Tensors *t, int64_t task
             if j.separable:
                 a.lines = more
                 filter_lines(j, &a, slot, places, scratch, sums + slot * j.sums_pitch)
+                if j.piece_count:
+                    copy_borders(j, t, first + taken, more, slot, scratch)
+                    filter_edges(j, &a, slot, scratch, sums + slot * j.sums_pitch)
             taken += more
         slot = (row + ahead) % j.ring
         column.dst = t.arrays[RESULTS] + (first + row) * j.result_rs
@@ -282,4 +317,10 @@ cdef inline void run_float_lines(const void *job, const Tensors *t, int64_t task
         else:
             a.lines = column.lines
             filter_lines(j, &a, slot, places, scratch, <char *> column.dst)
+            if j.piece_count:
+                # Borders come last: they lie in caches then.
+                copy_borders(j, t, first + copied, taken - copied, (copied + ahead) % j.ring,
+                             scratch)
+                copied = taken
+                filter_edges(j, &a, slot, scratch, <char *> column.dst)
         row += column.lines

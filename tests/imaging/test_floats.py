@@ -71,6 +71,37 @@ def test_boxes_of_sums_of_neighbours(dtype, extent, rng):
     np.testing.assert_allclose(box(largest, extent), largest, rtol=100 * np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("extent", [(15, 15), (9, 10), (24, 12), (25, 9), (1, 31)])
+def test_boxes_see_borders(extent, border, rng):
+    """Sums of columns beyond a border are those of other columns, or of its value."""
+    anchor, kernel = tuple(size // 2 for size in extent), np.full(extent, 1 / np.prod(extent))
+    for shape in ((40, 37, 3), (70, 5, 1), (3, 130, 1)):
+        image = rng.standard_normal(shape).astype(np.float32)
+        windows = windows_of(image, extent, anchor, border, 0.5)
+        found = [box(image, extent, border=border, value=0.5, threads=n) for n in (1, 3)]
+        np.testing.assert_array_equal(*found)
+        assert_near(found[0], windows, kernel, np.dtype(np.float32), np.float32, sum(extent))
+
+
+@pytest.mark.parametrize("extent", [(33, 1), (121, 1), (40, 3), (1, 121)])
+@pytest.mark.parametrize("width", [9, 150, 600])
+def test_high_and_wide_kernels(extent, width, rng):
+    """Rings have room for all rows of taps, in blocks of few rows and of many."""
+    image = rng.standard_normal((140, width, 1)).astype(np.float32)
+    kernel, anchor = rng.standard_normal(extent), tuple(size // 2 for size in extent)
+    windows = windows_of(image, extent, anchor, "reflect", 0)
+    found = [filter2d(image, kernel, border="reflect", threads=threads) for threads in (1, 3)]
+    np.testing.assert_array_equal(*found)
+    assert_near(found[0], windows, kernel, np.dtype(np.float32), np.float32)
+    if 1 not in extent:
+        row, column = rng.standard_normal(extent[1]), rng.standard_normal(extent[0])
+        found = [sepfilter2d(image, row, column, border="reflect", threads=threads)
+                 for threads in (1, 3)]  # fmt: skip
+        np.testing.assert_array_equal(*found)
+        assert_near(found[0], windows, np.outer(column, row), np.dtype(np.float32), np.float32, 50)
+
+
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("size", [3, 5, 9])
 def test_nan_and_infinities_reach_those_that_see_them(special, size, rng):
