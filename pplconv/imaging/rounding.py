@@ -9,7 +9,7 @@ digits.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -166,9 +166,12 @@ class Exact:
             return 0.0
         if self.is_exact(dtype):
             return 0.5
-        error = min(self.error(dtype), self._halves(dtype, 0) + self.count * _TINY[dtype])
+        error = self.error(dtype)
+        if not error < _MOST_NEAR:
+            return 0.0
+        error = min(error, self._in_turn(dtype) + self.count * _TINY[dtype])
         near = np.dtype(dtype).type(0.5 - 1.0001 * error)
-        return float(np.nextafter(near, near.dtype.type(0))) if error < _MOST_NEAR else 0.0
+        return float(np.nextafter(near, near.dtype.type(0)))
 
     def error(self, dtype: str) -> float:
         """Bound of the error of sums in `dtype` and of the values compared with them."""
@@ -182,40 +185,48 @@ class Exact:
         relative = 1.01 * steps * 2.0 ** -_BITS[dtype] * self.total
         return min(relative, self._halves(dtype)) + self.count * _TINY[dtype]
 
-    def _halves(self, dtype: str, compared: int = 2) -> float:
-        """Bound of the error by halves of a unit in the last place.
+    def _halves(self, dtype: str) -> float:
+        """Bound of the error by halves of a unit in the last place, and of the values compared.
 
         No sum of some of the products, rounded on its way, is larger than the bound of all of them.
         So an addition errs by at most half a unit of that bound, in whatever order they come, and
         whether or not it is fused with a product. Products together err by at most their sum times
-        half a unit of one; the weights, by as much as they do. `compared` are halves for the
-        values that sums are compared with.
+        half a unit of one; the weights, by as much as they do. Two more halves are for the values
+        that sums are compared with.
         """
+
+        def of_pass(taps: Array, total: float) -> float:
+            return (len(taps) - 1) * _half(total, dtype) + total * 2.0 ** -_BITS[dtype]
+
+        made = max(self._passes(dtype, first, of_pass) for first in range(len(self.factors)))
+        return 1.01 * (made + 2 * _half(self.total, dtype))
+
+    def _in_turn(self, dtype: str) -> float:
+        """Bound of the error of sums whose taps come in turn: those of a column, then of a row.
+
+        A sum of the first taps is no larger than these times the largest pixel, so its addition
+        errs by at most half a unit of that; so does each product that is not fused.
+        """
+
+        def of_pass(taps: Array, total: float) -> float:
+            with np.errstate(all="ignore"):
+                sizes = np.abs(taps) / np.abs(taps).sum() * total
+            sums = [_half(size, dtype) for size in np.cumsum(sizes)[1:]]
+            return sum(sums) + sum(_half(size, dtype) for size in sizes)
+
+        return 1.01 * self._passes(dtype, 0, of_pass)
+
+    def _passes(self, dtype: str, first: int, of_pass: Callable[[Array, float], float]) -> float:
+        """Bound of the error of one pass or two, `first` the first of them, with the weights'."""
         tops = [float(np.abs(factor).sum()) for factor in self.scaled]
         with np.errstate(all="ignore"):
-            errs = [
-                float(np.abs(factor.astype(dtype) - factor).sum()) if dtype == "float32" else 0.0
-                for factor in self.scaled
-            ]
-        counts = [len(factor) for factor in self.factors]
-        bits = _BITS[dtype]
-
-        def of_pass(total: float, count: int) -> float:
-            half = 2.0 ** (math.frexp(total * 1.001)[1] - bits - 1)
-            return (count - 1) * half + total * 2.0**-bits
-
-        values = compared * 2.0 ** (math.frexp(self.total * 1.001)[1] - bits - 1)
+            errs = [float(np.abs(each.astype(dtype) - each).sum()) for each in self.scaled]
         if len(tops) == 1:
-            made = of_pass(self.total, counts[0]) + errs[0] * self.largest
-        else:
-            # The row may come first, or the column.
-            made = max(
-                of_pass(tops[first] * self.largest, counts[first]) * tops[1 - first]
-                + of_pass(self.total, counts[1 - first])
-                for first in (0, 1)
-            )
-            made += (tops[0] * errs[1] + tops[1] * errs[0] + errs[0] * errs[1]) * self.largest
-        return 1.01 * (made + values)
+            return of_pass(self.scaled[0], self.total) + errs[0] * self.largest
+        last = 1 - first
+        made = of_pass(self.scaled[first], tops[first] * self.largest) * tops[last]
+        made += of_pass(self.scaled[last], self.total)
+        return made + (tops[0] * errs[1] + tops[1] * errs[0] + errs[0] * errs[1]) * self.largest
 
     @cached_property
     def _ratios(self) -> tuple[Ratio, ...]:
@@ -271,6 +282,11 @@ class Exact:
         return Again(
             error, taps.ravel(), np.empty((0, 1 + self.count)) if digits is None else digits
         )
+
+
+def _half(size: float, dtype: str) -> float:
+    """Half a unit in the last place of numbers up to a size, and a little beyond it."""
+    return 2.0 ** (math.frexp(size * 1.001)[1] - _BITS[dtype] - 1) if size else 0.0
 
 
 def _kept(largest: int, *factors: Array) -> Exact:

@@ -21,6 +21,7 @@ from pplconv._kernels cimport (
     pplconv_whole_sums_args,
 )
 from pplconv.schedules.base cimport ceil_div, least, most
+from pplconv.schedules.float_lines cimport MOST_TAP_ROWS, pitch_of
 from pplconv.schedules.image_rows cimport (
     IMAGE,
     PLACES,
@@ -53,9 +54,9 @@ cdef enum:
     PIXEL = 11
     LINE = 64
     INDEX = sizeof(int64_t)
-    # Rows of a block whose pixels are read as numbers, and rows of taps.
+    # Rows of a block whose pixels are read as numbers, and rows that it sees.
     BLOCK_LINES = 8
-    MOST_ROWS_SEEN = BLOCK_LINES + 32
+    MOST_ROWS_SEEN = BLOCK_LINES + MOST_TAP_ROWS
     # Bytes of a block, which leaves room for the image's rows in L1; numbers of a strip at least.
     BLOCK_BYTES = 28672
     LEAST_STRIP = 128
@@ -90,12 +91,6 @@ cdef struct IntegerLines:
     int64_t value_place, sums_place, pixels_place, again_place, open_place, list_place, exact_place
 
 
-cdef inline int64_t odd_lines(int64_t bytes) noexcept nogil:
-    """Give whole cache lines, so that rows lie in different sets of a cache."""
-    cdef int64_t lines = ceil_div(bytes, LINE)
-    return LINE * (lines + (lines % 16 == 0))
-
-
 cdef inline int64_t lay_out_integers(IntegerLines *j) noexcept nogil:
     """Choose strips, and lay out a thread's scratch; gives its bytes."""
     cdef int64_t element = j.reader.element, beside = j.across - 1, halo = j.tap_rows - 1
@@ -109,7 +104,7 @@ cdef inline int64_t lay_out_integers(IntegerLines *j) noexcept nogil:
         j.strip -= j.strip % WHOLE
     j.strip = least(j.strip, pixels)
     numbers = (j.strip + beside) * j.channels
-    j.sums_pitch = j.pixels_pitch = odd_lines(numbers * element + BEHIND)
+    j.sums_pitch = j.pixels_pitch = pitch_of(numbers * element + BEHIND)
     j.value_place = place = 0
     place += ceil_div(numbers * j.reader.pixel, LINE) * LINE
     j.sums_place = place
