@@ -11,7 +11,7 @@ from ... import planner
 from ..compiled import Compiled, program_of
 from ..interface import Interface
 from ..plan_settings import Settings
-from ..storage import Step
+from ..storage import Buffer, Step, Value
 from ..texts import printable
 from .written_objects import NotKept, Reader, Writer
 
@@ -103,6 +103,9 @@ def read_program(
     sizes, times = value("sizes"), value("times")
     if not all(isinstance(step, Step) for step in steps) or len(sizes) != len(inputs + outputs):
         raise ValueError("a program has steps, and a size for each of the caller's arrays")
+    values = [value for step in steps for value in (*step.reads, *step.writes)]
+    if not all(isinstance(value, Value) and isinstance(value.buffer, Buffer) for value in values):
+        raise ValueError("steps read and write arrays")
     known = {arg.name for arg in interface.inputs}, {arg.name for arg in interface.outputs}
     _check_arrays(inputs, times, known[0])
     _check_arrays(outputs, times, known[1])
