@@ -179,7 +179,7 @@ cdef inline void sum_windows(const IntegerLines *j, const Tensors *t, const char
     a.rows, a.dst, a.dst_rs = read, scratch + j.sums_place, j.sums_pitch
     a.places, a.weights = t.arrays[PLACES], t.arrays[WEIGHTS]
     a.lines, a.tap_rows, a.across = lines, j.tap_rows, j.across
-    a.count, a.stream = pixels * j.channels, 0
+    a.count, a.stream, a.down = pixels * j.channels, 0, NULL
     j.filter(&a)
 
 
@@ -203,7 +203,7 @@ cdef inline void round_again(const IntegerLines *j, const Tensors *t, const char
         windows += skipped * element
         f.rows, f.dst, f.dst_rs, f.places = &sums, scratch + j.again_place, 0, t.arrays[PLACES]
         f.weights, f.lines, f.tap_rows = t.arrays[WEIGHTS], 1, 1
-        f.across, f.count, f.stream = j.across, count, 0
+        f.across, f.count, f.stream, f.down = j.across, count, 0, NULL
         j.filter(&f)
         sums = scratch + j.again_place
     else:
