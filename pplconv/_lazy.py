@@ -22,6 +22,7 @@ _Value = TypeVar("_Value")
 # the package imports, importlib may take this for a deadlock, and raise an error. The order is this
 # lock, then importlib's locks of modules: a thread that holds a module's lock does not wait here.
 _importing = RLock()
+_seen_frozen = False
 
 if hasattr(os, "register_at_fork"):
     # A child that was forked in between would find the lock closed, and modules half made.
@@ -42,6 +43,13 @@ def _holds_a_module(root: str) -> bool:
                 return True
         frame = frame.f_back
     return False
+
+
+def _frozen_by_others() -> bool:
+    """Whether there have ever been frozen objects: to count them takes milliseconds if many are."""
+    global _seen_frozen
+    _seen_frozen = _seen_frozen or gc.get_freeze_count() > 0
+    return _seen_frozen
 
 
 class imports_that_stay:
@@ -70,7 +78,7 @@ class imports_that_stay:
     def __exit__(self, *_: object) -> None:
         if self._collects:
             # Takes no time: lists are joined. Objects that others have frozen would thaw.
-            if not gc.get_freeze_count():
+            if not _frozen_by_others():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
