@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-import subprocess
-import sys
 import typing
 
 import pytest
 
 from pplconv import _records
+from tests import children
 
 
 def _made(record, base):
@@ -119,7 +118,7 @@ def test_objects_are_pickled():
 
 def test_imports_that_stay_leave_the_collector_as_it_was():
     """Modules become old; garbage that a caller had before is still found."""
-    done = subprocess.run([sys.executable, "-c", """
+    done = children.python("-P", "-c", """
 import gc, weakref
 from pplconv._lazy import imports_that_stay
 class Thing: pass
@@ -141,5 +140,5 @@ gc.enable(); gc.freeze(); frozen = gc.get_freeze_count()
 with imports_that_stay():
     pass
 assert gc.isenabled() and gc.get_freeze_count() == frozen > 0
-"""], check=False, capture_output=True, text=True)  # fmt: skip
+""", env=children.environment())  # fmt: skip
     assert done.returncode == 0, done.stderr
