@@ -193,7 +193,7 @@ def _asdict(self: Any) -> dict[str, Any]:
 
 
 def _arguments(self: Any) -> tuple[Any, ...]:
-    """Give the items, of which pickles and copies make the tuple again."""
+    """Give the items: pickles and copies make the tuple again with them."""
     return tuple(self)
 
 

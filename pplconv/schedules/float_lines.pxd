@@ -46,8 +46,8 @@ cdef enum:
     IN_PLACE = 128
     SUMS_IN_PLACE = 512
     LEAST_EDGE = 16
-    # Bytes of results from which on an image is large; and of those that pass by the caches: on the
-    # way, lines would be read first.
+    # Bytes of results that make an image large, and so many that they pass by the caches: a cache
+    # would read their lines before it stores them.
     LARGE_BYTES = 1 << 22
     STREAM_BYTES = 1 << 24
     MOST_PIECES = 8
@@ -170,7 +170,7 @@ cdef inline void fill_pieces(const FloatLines *j, const char *value, bint everyw
 
 
 cdef inline void copy_pieces(const FloatLines *j, const char *row, char *dst) noexcept nogil:
-    """Copy what lies at the borders of a row, but for values, which are there."""
+    """Copy the pixels that a row's borders repeat; values of a border are there already."""
     cdef int64_t k
     for k in range(j.piece_count):
         if j.pieces[k].at >= 0:
