@@ -48,7 +48,7 @@ GENERIC_CYCLES = 4.0  # a tap of any other kernel
 # Vectors of channels: least taps of a kernel that has blocks of columns and rows; cycles of a tap
 # in them, in those of its FMA, and of a vector of outputs besides.
 MANY_TAPS = 26
-LARGE_CYCLES = 1.0, 90.0
+LARGE_CYCLES = 1.0, 60.0
 # Vectors of pixels at strides, where masks cost something: blocks, rows by vectors; the cycles of
 # an image line in a block besides its products, and of each of its elements, if they are sorted one
 # by one.

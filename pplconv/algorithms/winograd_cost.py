@@ -18,6 +18,10 @@ from .winograd_blocking import WinogradBlocking
 
 # Arithmetic of a transform, without its stores: cycles for each position and vector of channels.
 TRANSFORM_CYCLES = 1.5
+# A vector of V with unused lanes, where vectors have so many bytes and several subkernels store
+# into one cache line: cycles more for each position.
+MASKED_BYTES = 64
+SHARED_LINE_CYCLES = 4.0
 # V and M may take this share of L2 before the streamed images evict them.
 L2_KEPT = 0.45
 # V and M in shared scratch are written and read once, and the lines that they evict from L2 are
@@ -169,12 +173,18 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     shares = winograd.n**2 / winograd.t**2
     pixel = numerics.source_bytes if numerics.exact else numerics.operand_bytes
     image = p.batch * p.ih * p.iw * p.ic * pixel
-    arrive = shares * vector / core.l3_rate if image > core.l2_bytes // 2 else 0.0
+    result = p.batch * p.oh * p.ow * p.oc * numerics.destination_bytes
+    arrive, leave = (
+        shares * vector / core.l3_rate if size > core.l2_bytes // 2 else 0.0
+        for size in (image, result)
+    )
     pre = v_vectors * (TRANSFORM_CYCLES + write + arrive / winograd.subkernels)
+    if winograd.subkernels > 1 and vector == MASKED_BYTES and p.ic // p.groups < winograd.lanes:
+        pre += v_vectors * SHARED_LINE_CYCLES
     # M is written by the products, which hide half of it, and read by the transform. Each
     # further segment of input channels loads and stores it once more.
     m_moves = 0.5 * write + (ic_segments - 1) * (write + read)
-    post = m_vectors * (m_moves + read + TRANSFORM_CYCLES + arrive)
+    post = m_vectors * (m_moves + read + TRANSFORM_CYCLES + leave)
     u_bytes = winograd.packed_weight_bytes // p.groups
     scratch = winograd.ic_segment * numerics.operand_bytes + winograd.oc_block * numerics.sum_bytes
     scratch *= winograd.positions * winograd.tile_block
@@ -186,7 +196,10 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
         stream += rows * _late(winograd, core, u_bytes)
     else:
         stream += blocks * u_bytes / core.l2_rate * (1.0 - HIDDEN)
-    driven_out = min(max(scratch / core.l2_bytes - L2_KEPT, 0.0) / (1.0 - L2_KEPT), 1.0)
+    # Half of a block's outputs pass through L2 while V and M are there.
+    passing = winograd.tile_block * winograd.n**2 * winograd.oc_block * numerics.destination_bytes
+    occupied = scratch + (0.5 * passing if leave else 0.0)
+    driven_out = min(max(occupied / core.l2_bytes - L2_KEPT, 0.0) / (1.0 - L2_KEPT), 1.0)
     stream += driven_out * (v_vectors + m_vectors) * vector / core.l3_rate
     stream += v_vectors * vector * panels / oc_segments / core.l2_rate * (1.0 - HIDDEN)
     work = {

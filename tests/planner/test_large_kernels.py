@@ -63,7 +63,7 @@ def test_strided_depthwise_planes(machine: str, text: str) -> None:
         ("mb1g64ic64ih224oc64oh56kh4sh4", "channels"),  # 1903, 670; im2col 2570
         ("mb1g240ic240ih14oc240kh3ph1", "pixels"),  # 11, 18
         ("mb1g960ic960ih7oc960kh3ph1", "pixels"),  # 15, 20
-        ("mb1g128ic128ih56oc128oh28kh7sh2ph3", "pixels"),  # 189, 195
+        ("mb1g60ic60ih112oc60oh56kh9sh2ph4", "pixels"),  # 479, 519
     ],
 )
 def test_planes_are_turned_into_pixels_where_that_pays(
