@@ -24,6 +24,9 @@ cdef enum:
     LEAST_LISTED = 16
     # Blocks that are listed more than once: in a row, those that reach back.
     TWICE = 4
+    # Bytes of a row from which on fewer rows are made together.
+    WIDE = 4096
+    FEW_TOGETHER = 16
     # If one of so many results is in a block that is listed, all are made again.
     SHARE = 128
 
@@ -62,7 +65,10 @@ cdef inline int64_t lay_out_mirrors(MirrorLines *j, int64_t start, int64_t sourc
     j.list_place = ceil_div(end, LINE) * LINE
     end = j.list_place + MOST_TOGETHER * (j.pixels.width // LEAST_LISTED + TWICE) * INDEX
     j.pixels_place = ceil_div(end, LINE) * LINE
-    return j.pixels_place + lay_pixels(&j.pixels, start, source, length) + LINE
+    end = j.pixels_place + lay_pixels(&j.pixels, start, source, length) + LINE
+    # More rows share what is read of the first ones, until they are far apart.
+    j.pixels.together = MOST_TOGETHER if j.pixels.width < WIDE else FEW_TOGETHER
+    return end
 
 
 cdef inline void run_mirror_lines(const void *job, const Tensors *t, int64_t task,
