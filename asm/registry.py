@@ -273,6 +273,8 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "filter_row": {"u8": EVERY_LEVEL},
     # Other levels add up rows one by one, by `filter_row`.
     "filter_squares": {"u8": ("avx2", "avx512")},
+    # Others sum up columns and rows, by `pixel_columns` and `whole_sums`.
+    "filter_mirrored": {"u8": ("avx2", "avx512", "avx512vnni")},
     # Vectors of four lanes without intrinsics: the portable kernel has those of NEON.
     "elementwise": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
     "reduce_rows": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),

@@ -170,6 +170,40 @@ FILTER_SQUARES = Contract(
     ),
 )
 
+# What `filter_squares` takes, and a list: the same loops call both.
+FILTER_MIRRORED = Contract(
+    "filter_mirrored",
+    "filters of bytes whose rows and columns are mirrored, several rows at a time: s[y, i] = the "
+    "sum over 0 <= r, k < side of w[abs(r - m), abs(k - m)] * byte i + k * step of row y + r, with "
+    "m = (side - 1) / 2, for 0 <= y < rows and 0 <= i < count. dst[y, i] is s[y, i] rounded; no "
+    "s[y, i] is below 0, or rounded above 255. A block of results is listed where one of its sums "
+    "is within 2^-15 of half way, or half way: its results may be wrong",
+    (
+        *(
+            Field(
+                "weights",
+                CONST_POINTER,
+                "int16_t: high digits, then low ones, of a pair of weights each: w = (high + low / "
+                "2^15) / 2^16, 0 <= high, abs(low) <= 2^14. side 3: w[0, 0], w[0, 1]; w[1, 0], "
+                "w[1, 1]. side 5, where w[r, k] = w[k, r]: w[0, 0], w[0, 1]; w[1, 1], w[0, 2]; "
+                "w[1, 2], w[2, 2]",
+            )
+            if field.name == "weights"
+            else Field("side", INT, "rows and columns of the filter: 3 or 5")
+            if field.name == "side"
+            else field
+            for field in FILTER_SQUARES.fields
+        ),
+        Field(
+            "open",
+            POINTER,
+            "int64_t: becomes y * count + i of each listed block, which begins "
+            "with result i of row y; a vector of 16-bit integers each, and one more a row",
+        ),
+        Field("open_count", POINTER, "one int64_t"),
+    ),
+)
+
 FILTER_FLOATS = Contract(
     "filter_floats",
     "sums of a filter for some rows of results: dst[l][i] = the sum over r and t of "

@@ -6,7 +6,7 @@ from pplconv.schedules.band_loops cimport Bands
 
 cdef enum:
     AXES = 4
-    ARRAYS = 12
+    ARRAYS = 13
 
 
 cdef class Form:

@@ -21,6 +21,7 @@ class RowSums(NamedTuple):
     passes: int
     running: bool = False
     near: float = 0.0
+    digits: NDArray[np.int16] | None = None
 
 class Short(NamedTuple):
     passes: tuple[bool, ...]

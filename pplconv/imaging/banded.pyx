@@ -112,12 +112,15 @@ class RowSums(NamedTuple):
         Whether the column has equal taps, so that exact sums are moved from row to row.
     near : float
         As in `Rounding`, where blocks of rows make and round the sums; else 0.
+    digits : ndarray of int16, optional
+        With `near`, the weights of a mirrored kernel of bytes, as `mirrored_digits` has them.
     """
 
     weights: np.ndarray
     passes: int
     running: bool = False
     near: float = 0.0
+    digits: np.ndarray | None = None
 
 
 class Short(NamedTuple):
@@ -305,10 +308,15 @@ cdef class Banded:
             low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
         elif results.dtype != value.dtype:
             raise ValueError("results are of the type of the sums")
-        near = 0.0
+        near, digits, mirrored = 0.0, None, None
         if floats is not None:
             by_rows, weights = (True,) * floats.passes, floats.weights
-            near = floats.near
+            near, digits = floats.near, floats.digits
+            if digits is not None and (digits.dtype != np.int16 or digits.shape != (
+                    {(3, 3): 8, (5, 5): 12}.get(extent),)):
+                raise ValueError("each weight has two digits")
+            if digits is not None:
+                mirrored = planner.best_isa(numerics_of("u8", "u8"))
         if by_rows:
             taps = extent
             of = np.dtype(np.uint16) if words else value.dtype
@@ -338,7 +346,7 @@ cdef class Banded:
             "separable": not words and rounding is not None and rounding.separable,
             "by_rows": by_rows, "words": words, "pitch": pitch, "first": first, "wide": wide,
             "is_open": not words and is_open(rounding),
-            "near": near, "is_running": running,
+            "near": near, "mirrored": mirrored, "is_running": running,
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)
@@ -355,7 +363,7 @@ cdef class Banded:
             rounding.limits, rounding.taps, rounding.again]
         of_blocks = [None] * 2 if not near else [
             np.array([near, low, high, 1], value.dtype), value.astype(image.dtype)]
-        self.keep([rows, runs, value, *of_rounding, places, weights, *of_blocks])
+        self.keep([rows, runs, value, *of_rounding, places, weights, *of_blocks, digits])
 
     cdef int keep(self, list constants) except -1:
         """Keep the arrays that all calls share, behind results and image, and their addresses."""

@@ -26,6 +26,7 @@ from .._records import record
 from ..api.conv import Conv2d
 from ..ops.edges import Index, runs_of, source_index
 from .banded import READ, Banded, Rounding, RowSums, Short, has_rows, is_open
+from .mirrored import mirrored_digits
 from .operators import Bank, Operator, Separable
 
 __all__ = ["Filter", "Region", "Store", "banded", "is_read", "is_stored", "prepared"]
@@ -258,7 +259,13 @@ def _sums_of(
     if isinstance(rounding, Rounding) and rounding.near and out.itemsize <= 2:
         sums = operator.rounded_sums(exact=not is_open(rounding))
         if sums is not None and (sums.passes == 1 or pixel in IN_COLUMNS):
-            return sums._replace(near=rounding.near)
+            digits = None
+            # Exact sums are half way too often.
+            if pixel == out.dtype == np.uint8 and is_open(rounding):
+                digits = mirrored_digits(
+                    rounding.taps[0], operator.extent, separable=rounding.separable
+                )
+            return sums._replace(near=rounding.near, digits=digits)
     if rounding is None and operator.dtype == np.float32:
         return operator.block_sums or operator.convolutions
     found = operator.row_sums

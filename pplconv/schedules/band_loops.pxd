@@ -6,7 +6,7 @@ from pplconv._kernels cimport pplconv_kernel
 from pplconv.schedules.band_passes cimport Pass
 from pplconv.schedules.box_lines cimport BoxLines
 from pplconv.schedules.image_rows cimport Reader
-from pplconv.schedules.integer_lines cimport IntegerLines
+from pplconv.schedules.mirror_lines cimport MirrorLines
 from pplconv.schedules.pixel_loops cimport PixelJob
 from pplconv.schedules.work cimport Work
 
@@ -77,7 +77,7 @@ cdef struct BandJob:
 cdef class Bands(Work):
     cdef BandJob own
     cdef BoxLines floats
-    cdef IntegerLines integers
+    cdef MirrorLines integers
     cdef object kept
     cdef int64_t image_rows, image_columns
 

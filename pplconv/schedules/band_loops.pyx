@@ -7,7 +7,6 @@ image is padded in a copy, and the sums of a whole image are never in memory.
 """
 
 from libc.stdint cimport int64_t
-from libc.stdlib cimport qsort
 from libc.string cimport memset
 
 from pplconv._kernels cimport (
@@ -26,9 +25,10 @@ from pplconv.schedules.box_lines cimport BoxLines, lay_out_boxes, run_box_lines
 from pplconv.schedules.float_lines cimport (
     MOST_TAP_ROWS, STREAM_BYTES, FloatLines, run_float_lines)
 from pplconv.schedules.image_rows cimport IMAGE, PLACES, RESULTS, ROWS, RUNS, VALUE, WEIGHTS
-from pplconv.schedules.image_rows cimport read_part
+from pplconv.schedules.image_rows cimport read_part, sort_numbers
 from pplconv.schedules.integer_lines cimport (
-    AGAIN, EXACT, INDEX, LIMITS, LINE, lay_out_integers, run_integer_lines)
+    AGAIN, EXACT, INDEX, LIMITS, LINE, IntegerLines, run_integer_lines)
+from pplconv.schedules.mirror_lines cimport lay_out_mirrors, run_mirror_lines, take_mirrors
 from pplconv.schedules.pixel_loops cimport MOST_ROWS, VECTOR, filter_pixels, lay_pixels
 from pplconv.schedules.work cimport Tensors, Work
 
@@ -73,17 +73,12 @@ cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
               j.columns)
 
 
-cdef int by_number(const void *a, const void *b) noexcept nogil:
-    cdef int64_t first = (<const int64_t *> a)[0], second = (<const int64_t *> b)[0]
-    return (first > second) - (first < second)
-
-
 cdef inline void settle(const BandJob *j, const Tensors *t, int64_t k, const char *band, char *dst,
                         int64_t *open, int64_t count, char *sums) noexcept nogil:
     """Compute the open results of a band again, with exact integers."""
     cdef pplconv_exact_sums_args a
     if j.separable:
-        qsort(open, count, INDEX, by_number)
+        sort_numbers(open, count)
     a.src, a.src_rs, a.step = band, j.line_pitch, j.channels
     a.rows, a.columns, a.separable = j.tap_rows, j.tap_columns, j.separable
     a.taps = t.arrays[EXACT] + k * j.taps * DOUBLE
@@ -314,7 +309,7 @@ cdef void run_squares(const void *job, const Tensors *t, int64_t task,
     filter_pixels(&j.squares, <const int64_t *> t.arrays[ROWS] + first,
                   least(j.rows, j.height - first), <const int64_t *> t.arrays[RUNS], j.run_count,
                   t.arrays[IMAGE], j.image_rs, t.arrays[VALUE], t.arrays[WEIGHTS],
-                  t.arrays[RESULTS] + first * j.result_rs, j.result_rs, scratch)
+                  t.arrays[RESULTS] + first * j.result_rs, j.result_rs, NULL, scratch)
 
 
 cdef class Bands(Work):
@@ -335,7 +330,9 @@ cdef class Bands(Work):
         before, or 0, and ``wide``, bytes of a row of pixels before such sums; ``words``, None or
         the numbers of one of bytes in integers of 16 bits; ``is_open``, whether sums may leave a
         rounding open; ``near``, how far a sum may be from the integer that blocks of rows round it
-        to, or 0; ``is_running``, whether sums of columns are moved from row to row; ``again``, how
+        to, or 0; ``mirrored``, where mirrored weights have digits the instruction
+        set of products of bytes, else None;
+        ``is_running``, whether sums of columns are moved from row to row; ``again``, how
         many numbers of a kernel its open results are computed again with in float64, or 0; ``low``
         and ``high``, limits of integers. ``image_rs``, ``result_rs`` and ``result_ps`` are bytes
         from row to row, and from plane to plane of results.
@@ -361,7 +358,7 @@ cdef class Bands(Work):
         self.kept = passes
         strides = frozenset(("image_rs", "result_rs", "result_ps"))
         limits = ("low", "high")
-        words, by_rows = fields.pop("words"), fields.pop("by_rows")
+        words, by_rows, mirrored = map(fields.pop, ("words", "by_rows", "mirrored"))
         check_numbers({n: v for n, v in fields.items() if n not in (*strides, *limits, "near")},
                       frozenset())
         for name in strides:
@@ -428,7 +425,9 @@ cdef class Bands(Work):
             self.one_phase(run_squares if j.squares.kernel != NULL
                            else run_float_lines if self.take_floats(fields, words)
                            else run_box_lines if self.take_boxes()
-                           else run_integer_lines if self.take_integers(fields, words, isa)
+                           else run_mirror_lines if self.take_integers(fields, words, isa) and (
+                               take_mirrors(&self.integers, mirrored, isa))
+                           else run_integer_lines if self.job == &self.integers
                            else run_lines)
         else:
             self.take(passes, fields)
@@ -524,7 +523,7 @@ cdef class Bands(Work):
     cdef bint take_integers(self, fields, words, str isa) except -1:
         """Take the taps of sums that are rounded to results, if blocks of rows make them."""
         cdef BandJob *j = &self.own
-        cdef IntegerLines *lines = &self.integers
+        cdef IntegerLines *lines = &self.integers.lines
         if not fields["near"]:
             return False
         if words is not None or j.result not in (1, 2) or j.running or j.first[0] or j.first[1]:
@@ -543,7 +542,7 @@ cdef class Bands(Work):
         lines.channels, lines.width = j.channels, j.width
         lines.image_rs, lines.result_rs = j.image_rs, j.result_rs
         lines.run_count, lines.again_rows = j.run_count, j.again_rows
-        self.job = lines
+        self.job = &self.integers
         return True
 
     cdef list lay_out(self, list sizes):
@@ -622,9 +621,9 @@ cdef class Bands(Work):
                 self.own.longest_run = i
         if at != j.columns:
             raise ValueError("runs of pixels are not those of a band")
-        self.integers.longest_run = j.longest_run
+        self.integers.lines.longest_run, run = j.longest_run, runs + 3 * j.longest_run
         if self.job == &self.integers:
-            self.thread_scratch = lay_out_integers(&self.integers)
+            self.thread_scratch = lay_out_mirrors(&self.integers, run[0], run[1], run[2])
         elif self.job == &self.floats:
             size = lay_out_boxes(&self.floats, rows, runs, self.own.longest_run)
             if size:
@@ -633,7 +632,6 @@ cdef class Bands(Work):
                 self.job = &self.own
                 self.one_phase(run_lines)
         elif j.squares.kernel != NULL:
-            run = runs + 3 * j.longest_run
             self.thread_scratch = lay_pixels(&self.own.squares, run[0], run[1], run[2])
         if self.thread_scratch >= SIZE:
             raise MemoryError("bands are beyond what the loops can address")

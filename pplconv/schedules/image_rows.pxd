@@ -1,6 +1,7 @@
 """What loops of image filters have in common: arrays of a run, and pixels read as numbers."""
 
 from libc.stdint cimport int64_t
+from libc.stdlib cimport qsort
 
 from pplconv._kernels cimport (
     pplconv_convert_in_args,
@@ -41,6 +42,16 @@ cdef struct Reader:
     # of a pixel's number in the image, and read.
     pplconv_kernel read
     int64_t kind, pixel, element
+
+
+cdef inline int by_number(const void *a, const void *b) noexcept nogil:
+    cdef int64_t first = (<const int64_t *> a)[0], second = (<const int64_t *> b)[0]
+    return (first > second) - (first < second)
+
+
+cdef inline void sort_numbers(int64_t *numbers, int64_t count) noexcept nogil:
+    """Sort numbers of results."""
+    qsort(numbers, count, sizeof(int64_t), by_number)
 
 
 cdef inline void read_numbers(const Reader *r, const char *src, char *dst,

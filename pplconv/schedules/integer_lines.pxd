@@ -240,46 +240,55 @@ cdef inline void settle_block(const IntegerLines *j, const Tensors *t, const cha
                     dst + line * j.result_rs + i * j.result, scratch)
 
 
-cdef inline void run_integer_lines(const void *job, const Tensors *t, int64_t task,
-                                   char *scratch) noexcept nogil:
-    """Filter a band, from the image's rows to the results."""
-    cdef const IntegerLines *j = <const IntegerLines *> job
-    cdef int64_t first = task * j.rows, count = least(j.rows, j.height - first), row = 0, k, at
-    cdef int64_t halo = j.tap_rows - 1, end = j.width // j.channels, start, pixels, seen
-    cdef int64_t place = 0, found = 0
+cdef inline void fill_value(const IntegerLines *j, const Tensors *t, char *scratch) noexcept nogil:
+    """Fill a row with the value beyond the border, before blocks are filtered."""
+    if j.separable:
+        pplconv_repeat(scratch + j.value_place, t.arrays[PIXEL],
+                       (j.strip + j.across - 1) * j.channels, j.reader.pixel)
+
+
+cdef inline void filter_block(const IntegerLines *j, const Tensors *t, int64_t first, int64_t lines,
+                              int64_t start, int64_t end, char *scratch) noexcept nogil:
+    """Make some rows of results, from the image's rows: their pixels from `start` up to `end`."""
+    cdef int64_t place = 0, found = 0, pixels, k, at
     cdef const int64_t *rows = <const int64_t *> t.arrays[ROWS] + first
     cdef (const char *)[MOST_ROWS_SEEN] image
     cdef pplconv_whole_sums_args a
     cdef char *dst
     a.src, a.src_rs, a.dst_rs = scratch + j.sums_place, j.sums_pitch, j.result_rs
     a.kind, a.open, a.open_count = j.result_kind, scratch + j.open_place, &found
-    a.parameters = t.arrays[NEAR]
+    a.parameters, a.lines = t.arrays[NEAR], lines
     if j.separable:
         a.places, a.weights, a.taps = t.arrays[PLACES], t.arrays[WEIGHTS], j.across
-        pplconv_repeat(scratch + j.value_place, t.arrays[PIXEL],
-                       (j.strip + j.across - 1) * j.channels, j.reader.pixel)
     else:
         a.places, a.taps = &place, 1
         a.weights = t.arrays[NEAR] + ONE * j.reader.element
-    while row < count:
-        a.lines = least(j.lines, count - row)
-        seen = a.lines + halo
-        # Kernels make whole blocks of columns: rows that nobody reads are the last one again.
-        for k in range(j.lines + halo):
-            at = rows[row + least(k, seen - 1)]
-            image[k] = t.arrays[IMAGE] + at * j.image_rs if at >= 0 else NULL
-        start = 0
-        while start < end:
-            pixels = least(j.strip, end - start)
-            if j.separable:
-                sum_strip(j, t, first, image, scratch, start, pixels + j.across - 1)
-            else:
-                sum_windows(j, t, image, a.lines, scratch, start, pixels)
-            dst = t.arrays[RESULTS] + (first + row) * j.result_rs + start * j.channels * j.result
-            a.dst, a.count = dst, pixels * j.channels
-            j.whole(&a)
-            if found:
-                settle_block(j, t, image, start, <const int64_t *> (scratch + j.open_place),
-                             found, a.count, dst, scratch)
-            start += pixels
-        row += a.lines
+    # Kernels make whole blocks of columns: rows that nobody reads are the last one again.
+    for k in range(j.lines + j.tap_rows - 1):
+        at = rows[least(k, lines + j.tap_rows - 2)]
+        image[k] = t.arrays[IMAGE] + at * j.image_rs if at >= 0 else NULL
+    while start < end:
+        pixels = least(j.strip, end - start)
+        if j.separable:
+            sum_strip(j, t, first, image, scratch, start, pixels + j.across - 1)
+        else:
+            sum_windows(j, t, image, lines, scratch, start, pixels)
+        dst = t.arrays[RESULTS] + first * j.result_rs + start * j.channels * j.result
+        a.dst, a.count = dst, pixels * j.channels
+        j.whole(&a)
+        if found:
+            settle_block(j, t, image, start, <const int64_t *> (scratch + j.open_place),
+                         found, a.count, dst, scratch)
+        start += pixels
+
+
+cdef inline void run_integer_lines(const void *job, const Tensors *t, int64_t task,
+                                   char *scratch) noexcept nogil:
+    """Filter a band, from the image's rows to the results."""
+    cdef const IntegerLines *j = <const IntegerLines *> job
+    cdef int64_t row = task * j.rows, end = least(row + j.rows, j.height), lines
+    fill_value(j, t, scratch)
+    while row < end:
+        lines = least(j.lines, end - row)
+        filter_block(j, t, row, lines, 0, j.width // j.channels, scratch)
+        row += lines

@@ -7,15 +7,14 @@ the upper and the lower border are addresses of other rows.
 """
 
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 
-from pplconv._kernels cimport pplconv_filter_squares_args, pplconv_kernel
+from pplconv._kernels cimport pplconv_filter_mirrored_args, pplconv_kernel
 from pplconv.schedules.base cimport ceil_div, least, most
-
-cdef extern from "pplconv_schedules.h" nogil:
-    void pplconv_repeat(void *dst, const void *number, int64_t count, int64_t size)
 
 cdef extern from "pplconv_pixels.h" nogil:
     void pplconv_copy_pixels(char *dst, const char *src, int64_t bytes)
+    void pplconv_fill_pixels(char *dst, char value, int64_t bytes)
 
 cdef enum:
     # Results that a kernel makes of a row, at least.
@@ -49,75 +48,89 @@ cdef struct PixelJob:
     int64_t pitch, line
 
 
-cdef inline void copy_pixels(const PixelJob *p, const int64_t *runs, int64_t run_count,
-                             const char *src, const char *value, char *dst, int64_t first,
-                             int64_t pixels) noexcept nogil:
-    """Copy pixels of a row of a band, with what lies beyond the border."""
-    cdef const int64_t *run = runs
-    cdef int64_t _i, start, end
-    for _i in range(run_count):
-        start, end = most(run[0], first), least(run[0] + run[2], first + pixels)
-        if run[0] >= first + pixels:
-            return
-        if start >= end:
-            pass
-        elif run[1] < 0:
-            pplconv_repeat(dst + (start - first) * p.pixel, value, (end - start) * p.pixel, 1)
-        else:
-            pplconv_copy_pixels(dst + (start - first) * p.pixel,
-                                src + (run[1] + start - run[0]) * p.pixel,
-                                (end - start) * p.pixel)
-        run += RUN
+cdef inline void copy_pixels(const PixelJob *p, const int64_t *rows, int64_t count,
+                             const int64_t *run, const char *image, int64_t image_rs,
+                             const char *value, char *dst, int64_t first,
+                             int64_t end) noexcept nogil:
+    """Copy what lies of a run in some columns of rows of a band, or the value beyond the border."""
+    cdef int64_t start = most(run[0], first), row
+    cdef int64_t bytes = (least(run[0] + run[2], end) - start) * p.pixel
+    if bytes <= 0:
+        return
+    dst += (start - first) * p.pixel
+    image += (run[1] + start - run[0]) * p.pixel
+    for row in range(count):
+        if run[1] < 0:
+            pplconv_fill_pixels(dst, value[0], bytes)
+        elif rows[row] >= 0:
+            pplconv_copy_pixels(dst, image + rows[row] * image_rs, bytes)
+        dst += p.pitch
 
 
-cdef inline void filter_copies(const PixelJob *p, pplconv_filter_squares_args *a,
+cdef inline void make_results(const PixelJob *p, pplconv_filter_mirrored_args *a, int64_t above,
+                              int64_t before) noexcept nogil:
+    """Make some results; number the listed ones in whole rows, and list the next behind them."""
+    cdef int64_t found = 0, k
+    cdef int64_t *open = <int64_t *> a.open
+    a.open_count = &found
+    p.kernel(a)
+    for k in range(found):
+        open[k] = (above + open[k] // a.count) * p.width + before + open[k] % a.count
+    a.open = open + found
+
+
+cdef inline void filter_copies(const PixelJob *p, pplconv_filter_mirrored_args *a,
                                const int64_t *rows, const int64_t *runs, int64_t run_count,
                                const char *image, int64_t image_rs, const char *value,
-                               char *dst, int64_t first, int64_t end, const char *outside,
-                               char *copies) noexcept nogil:
+                               char *dst, int64_t above, int64_t first, int64_t end,
+                               const char *outside, char *copies) noexcept nogil:
     """Make results `first` to `end` of some rows, whose pixels are copied first."""
     cdef const char *seen[MOST_SEEN]
-    cdef int64_t row, start = first // p.pixel, skipped = first % p.pixel
-    cdef int64_t pixels = ceil_div(end, p.pixel) - start + p.side - 1
-    for row in range(a.rows + p.side - 1):
-        if rows[row] < 0:
-            seen[row] = outside
-        else:
-            copy_pixels(p, runs, run_count, image + rows[row] * image_rs, value,
-                        copies + row * p.pitch, start, pixels)
-            seen[row] = copies + row * p.pitch + skipped
+    cdef int64_t start = first // p.pixel, seen_rows = a.rows + p.side - 1, k
+    cdef int64_t past = ceil_div(end, p.pixel) + p.side - 1
+    for k in range(run_count):
+        copy_pixels(p, rows, seen_rows, runs + RUN * k, image, image_rs, value, copies, start, past)
+    copies += first % p.pixel
+    for k in range(seen_rows):
+        seen[k] = outside
+        if rows[k] >= 0:
+            seen[k] = copies + k * p.pitch
     a.src, a.dst, a.count = seen, dst + first, end - first
-    p.kernel(a)
+    make_results(p, a, above, first)
 
 
-cdef inline void filter_pixels(const PixelJob *p, const int64_t *rows, int64_t count,
-                               const int64_t *runs, int64_t run_count, const char *image,
-                               int64_t image_rs, const char *value,
-                               const char *weights, char *dst, int64_t dst_rs,
-                               char *scratch) noexcept nogil:
-    """Make `count` rows of results; `rows` are those of the image that they see, or -1."""
-    cdef pplconv_filter_squares_args a
+cdef inline int64_t filter_pixels(const PixelJob *p, const int64_t *rows, int64_t count,
+                                  const int64_t *runs, int64_t run_count, const char *image,
+                                  int64_t image_rs, const char *value,
+                                  const char *weights, char *dst, int64_t dst_rs,
+                                  int64_t *open, char *scratch) noexcept nogil:
+    """Make `count` rows of results; `rows` are those of the image that they see, or -1.
+
+    Gives how many blocks are listed, by the numbers of their first results.
+    """
+    cdef pplconv_filter_mirrored_args a
     cdef const char *seen[MOST_SEEN]
     cdef char *copies = scratch + p.line
-    cdef int64_t row, done, rest
+    cdef int64_t row, done, rest, above = 0
     cdef bint is_outside = False
     a.dst_rs, a.step, a.side = dst_rs, p.pixel, p.side
     a.mode, a.add, a.factor, a.shift = p.mode, p.add, p.factor, p.shift
+    a.open = open
     a.weights = NULL
     if p.weighed:
         a.weights = weights
     for row in range(count + p.side - 1):
         is_outside |= rows[row] < 0
     if is_outside:
-        pplconv_repeat(scratch, value, p.line, 1)
+        memset(scratch, value[0], p.line)
     while count > 0:
         a.rows = rest = least(count, MOST_TOGETHER)
         if p.left:
-            filter_copies(p, &a, rows, runs, run_count, image, image_rs, value, dst, 0, p.left,
-                          scratch, copies)
+            filter_copies(p, &a, rows, runs, run_count, image, image_rs, value, dst, above, 0,
+                          p.left, scratch, copies)
         if p.right < p.width:
-            filter_copies(p, &a, rows, runs, run_count, image, image_rs, value, dst, p.right,
-                          p.width, scratch, copies)
+            filter_copies(p, &a, rows, runs, run_count, image, image_rs, value, dst, above,
+                          p.right, p.width, scratch, copies)
         for row in range(rest + p.side - 1):
             if rows[row] < 0:
                 seen[row] = scratch
@@ -128,11 +141,13 @@ cdef inline void filter_pixels(const PixelJob *p, const int64_t *rows, int64_t c
         while done < rest and a.count > 0:
             a.src, a.dst = seen + done, dst + done * dst_rs + p.inner
             a.rows = least(rest - done, p.together)
-            p.kernel(&a)
+            make_results(p, &a, above + done, p.inner)
             done += a.rows
         dst += rest * dst_rs
         rows += rest
         count -= rest
+        above += rest
+    return <int64_t *> a.open - open
 
 
 cdef inline int64_t lay_pixels(PixelJob *p, int64_t start, int64_t source,

@@ -8,14 +8,26 @@
  * took as long as all other work on small images. */
 static inline void pplconv_copy_pixels(char *dst, const char *src, int64_t bytes) {
     enum { PIECE = 16 };
+    int64_t i = 0;
     if (bytes < PIECE) {
-        for (int64_t i = 0; i < bytes; i++) dst[i] = src[i];
+        for (; i < bytes; i++) dst[i] = src[i];
         return;
     }
-    for (int64_t i = 0; i < bytes; i += PIECE) {
+    for (; i + 4 * PIECE <= bytes; i += 4 * PIECE) {
+        __builtin_memcpy(dst + i, src + i, PIECE);
+        __builtin_memcpy(dst + i + PIECE, src + i + PIECE, PIECE);
+        __builtin_memcpy(dst + i + 2 * PIECE, src + i + 2 * PIECE, PIECE);
+        __builtin_memcpy(dst + i + 3 * PIECE, src + i + 3 * PIECE, PIECE);
+    }
+    for (; i < bytes; i += PIECE) {
         if (i + PIECE > bytes) i = bytes - PIECE;
         __builtin_memcpy(dst + i, src + i, PIECE);
     }
+}
+
+/* Store a byte a few times, without a call. */
+static inline void pplconv_fill_pixels(char *dst, char value, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i++) dst[i] = value;
 }
 
 #endif
