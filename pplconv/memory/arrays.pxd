@@ -61,3 +61,10 @@ cdef int check_overlap(object out, const View *out_view, object other, const Vie
                        str name) except -1
 cdef object new_array(tuple shape, object dtype)
 cdef const char *address_of(object array, int64_t *size) except? NULL
+
+
+cdef inline bint lies_within(int64_t offset, int64_t low, int64_t size,
+                             int64_t room) noexcept nogil:
+    # Whether bytes from `low`, at most 0, to `size` behind the offset lie in a room. No sum wraps
+    # around.
+    return 0 <= size <= room and -low <= offset <= room - size

@@ -20,7 +20,7 @@ from pplconv.ops.quantized.rescaling cimport Rescaling
 from pplconv.ops.repeated_steps cimport (
     advance, at, behind, in_turn, known, moved, run_loop, run_turned,
 )
-from pplconv.memory.arrays cimport address_of
+from pplconv.memory.arrays cimport address_of, lies_within
 from pplconv.memory.workspace cimport borrow, give_back
 from pplconv.schedules.base cimport Schedule, ceil_div, output_pixels
 from pplconv.schedules.finish cimport Finish
@@ -226,15 +226,15 @@ cdef class Program:
             elif kind == "arena":
                 found.base = 1
                 found.offset, room = numbers
-                if (found.offset + low < 0
-                        or found.offset + max(room, size) > self.arena_bytes):
+                if not lies_within(found.offset, low, max(room, size), self.arena_bytes):
                     raise ValueError("a step reaches beyond the arena")
             else:
                 number, found.offset, room = numbers
-                found.base = 2 + <int64_t> number
-                if (not 0 <= number < len(self.external_bytes) or found.offset + low < 0
-                        or found.offset + max(room, size) > self.external_bytes[number]):
+                if (not 0 <= number < len(self.external_bytes)
+                        or not lies_within(found.offset, low, max(room, size),
+                                           self.external_bytes[number])):
                     raise ValueError("a step reaches beyond the caller's array")
+                found.base = 2 + <int64_t> number
         else:
             found.base = 0
             found.offset = <int64_t> address_of(place, &room)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import pplconv
 from pplconv import InferenceSession
 from pplconv.network.kept.container import MAGIC, parts_of, read
+from pplconv.network.kept.written_objects import Reader
 from pplconv.sharing import prepared
 from tests import children
 from tests.emulation import is_emulated
@@ -262,6 +263,12 @@ def test_kernels_of_another_cpu(file, monkeypatch):
     with pytest.raises(ValueError, match=r"compiled for .*cannot run: compile it again"):
         InferenceSession(path).run(None, small.feed)
     agree(InferenceSession(portable).run(None, small.feed), referred(small.model, small.feed))
+
+
+@pytest.mark.parametrize("constant", [3, "x", [1, 2], {"dict": []}])
+def test_a_constant_that_is_no_array(constant):
+    with pytest.raises(TypeError, match="a constant is an array, and no "):
+        Reader((), [["Buffer", 8, constant]], 1)
 
 
 def test_memory_is_bounded(file):

@@ -145,6 +145,12 @@ CONSTANT = np.zeros(8 * 4, np.float32)
         (("each", ("constant", CONSTANT, ROW), ROW), "takes"),
         (("each", ("constant", CONSTANT, 5 * ROW), -ROW), "beyond a constant"),
         (("each", ("constant", CONSTANT, -ROW), ROW), "beyond a constant"),
+        (("external", (1 << 63) - 1, 0, ROW), "beyond the caller"),
+        (("external", 0, (1 << 63) - 1, ROW), "beyond the caller"),
+        (("external", 0, 0, (1 << 63) - 1), "beyond the caller"),
+        (("arena", (1 << 63) - 1, 4 * ROW), "beyond the arena"),
+        (("arena", -(1 << 63), 4 * ROW), "beyond the arena"),
+        (("arena", 4, (1 << 63) - 1), "beyond the arena"),
     ],
 )
 def test_places_beyond_an_array_in_any_turn_are_refused(place, message):

@@ -220,7 +220,10 @@ class Reader:
             return PackedWeights(prepared, np.empty(0), packed, keep=np.empty(0))
         if kind is Numerics:
             return numerics_of(*given)
-        return kind(*given)
+        made = kind(*given)
+        if kind is Buffer and not isinstance(made.array, (np.ndarray, type(None))):
+            raise TypeError(f"a constant is an array, and no {type(made.array).__name__}")
+        return made
 
     def _work(self, kind: type[Work], arguments: tuple[Any, ...], named: dict[str, Any]) -> Work:
         # The texts among a work's own arguments are instruction sets.
