@@ -204,47 +204,53 @@ def _check_body(
 ) -> None:
     """Check that each value is defined once, and all before they are used in some order."""
     nodes = list(nodes)
-    for node in nodes:
-        _check_text(node)
+    # Each field of a protobuf is read once: models have thousands of nodes.
+    read = [_read(node) for node in nodes]
     known = own | (outer or set())
     producers: dict[str, int] = {}
-    for index, node in enumerate(nodes):
-        for name in filter(None, node.output):
+    for index, (_, results, _) in enumerate(read):
+        for name in filter(None, results):
             if name in own or name in producers:
                 raise ValueError(f"model defines the value {name!r} twice")
             producers[name] = index
     needs: list[set[int]] = []
-    for node in nodes:
-        used = set(filter(None, node.input))
-        for graph in subgraphs(node):
+    in_order = True
+    for index, (operands, _, graphs) in enumerate(read):
+        used = set(filter(None, operands))
+        for graph in graphs:
             used |= _free_names(graph)
         # A set difference would visit all producers for each node.
         missing = {name for name in used if name not in known and name not in producers}
         if missing:
             raise ValueError(
-                f"model never defines the value {min(missing)!r} of {describe_node(node)}"
+                f"model never defines the value {min(missing)!r} of {describe_node(nodes[index])}"
             )
-        needs.append({producers[name] for name in used if name in producers and name not in own})
-    _check_acyclic(nodes, needs)
+        need = {producers[name] for name in used if name in producers and name not in own}
+        in_order &= max(need, default=-1) < index
+        needs.append(need)
+    if not in_order:
+        _check_acyclic(nodes, needs)
     for name in outputs:
         # A subgraph cannot output a value from outside directly: it needs an Identity.
         if name not in own and name not in producers:
             raise ValueError(f"model never defines its output {name!r}")
     everything = known | producers.keys()
-    for node in nodes:
-        graphs = list(subgraphs(node))
+    version = context.opset_imports.get("", 0)
+    for node, (_, _, graphs) in zip(nodes, read, strict=True):
         for graph in graphs:
             _check_graph(graph, everything, context, functions, depth + 1)
         _check_attributes(node)
-        foreign = is_foreign(node.op_type, node.domain, context.opset_imports.get("", 0))
-        defined = node.domain in _STANDARD and not foreign and not _calls(node, functions)
-        if graphs and defined and not may_have_graphs(node.op_type):
+        operator, domain = node.op_type, node.domain
+        foreign = is_foreign(operator, domain, version)
+        defined = domain in _STANDARD and not foreign and not _calls(node, functions)
+        if graphs and defined and not may_have_graphs(operator):
             raise ValueError(
                 f"model has a subgraph at {describe_node(node)}, an operator without subgraphs"
             )
         if not graphs and defined:
+            opsets = _definition(node, context) if operator in _WITHDRAWN else context
             try:
-                onnx.checker.check_node(_short(node), _definition(node, context))
+                onnx.checker.check_node(_short(node), opsets)
             except onnx.checker.ValidationError as error:
                 reason = printable(str(error).strip().splitlines()[0])
                 raise ValueError(f"model is wrong at {describe_node(node)}: {reason}") from error
@@ -275,19 +281,25 @@ def _short(node: onnx.NodeProto) -> onnx.NodeProto:
     return copy
 
 
-def _check_text(node: onnx.NodeProto) -> None:
-    # A protobuf gives bytes in place of text that is not UTF-8.
+_Read = tuple[list[str], list[str], list[onnx.GraphProto]]
+
+
+def _read(node: onnx.NodeProto) -> _Read:
+    """Give the operands, the results and the subgraphs of a node; refuse names without text."""
+    operands, results, attributes = list(node.input), list(node.output), list(node.attribute)
     texts = [node.name, node.op_type, node.domain, node.overload, node.doc_string]
-    texts += [*node.input, *node.output, *(attribute.name for attribute in node.attribute)]
-    if not all(isinstance(text, str) for text in texts):
+    texts += [*operands, *results, *(attribute.name for attribute in attributes)]
+    # A protobuf gives bytes in place of text that is not UTF-8.
+    if {*map(type, texts)} != {str}:
         raise ValueError(f"model has a name that is not UTF-8 at {describe_node(node)}")
+    return operands, results, list(subgraphs(node)) if attributes else []
 
 
 def _check_attributes(node: onnx.NodeProto) -> None:
-    names = [attribute.name for attribute in node.attribute]
-    if len(names) != len(set(names)):
+    attributes = list(node.attribute)
+    if len({attribute.name for attribute in attributes}) < len(attributes):
         raise ValueError(f"model has an attribute twice at {describe_node(node)}")
-    for attribute in node.attribute:
+    for attribute in attributes:
         for text in (attribute.s, *attribute.strings):
             try:
                 text.decode()
