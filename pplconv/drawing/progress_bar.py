@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -69,6 +68,8 @@ class Progress:
         full = round(_CELLS * min(max(share, 0.0), 1.0))
         line = f"[{'#' * full}{'.' * (_CELLS - full)}] {text}"
         # A line that wraps could not be drawn over.
+        import shutil  # rarely needed, and slow to import
+
         width = shutil.get_terminal_size().columns - 1
         self._stream.write(f"\r\x1b[K{line[:width]}")
         self._stream.flush()

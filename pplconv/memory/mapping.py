@@ -12,7 +12,6 @@ import math
 import mmap
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,13 +47,13 @@ class _Mapping(mmap.mmap):
 
     Attributes
     ----------
-    path : Path
-        The file.
+    path : str
+        The file, from the root.
     state : tuple of int
         Device, inode, size and time of the last change, when it was mapped.
     """
 
-    path: Path
+    path: str
     state: tuple[int, ...]
 
 
@@ -78,12 +77,12 @@ def memory_errors() -> Iterator[None]:
         raise MemoryError(str(error)) from error
 
 
-def map_file(path: Path) -> npt.NDArray[np.uint8]:
+def map_file(path: str | os.PathLike[str]) -> npt.NDArray[np.uint8]:
     """Map a file into memory.
 
     Parameters
     ----------
-    path : Path
+    path : str or os.PathLike
         A file; it should be replaced as a whole and not written to while its array is in use.
 
     Returns
@@ -98,7 +97,7 @@ def map_file(path: Path) -> npt.NDArray[np.uint8]:
     MemoryError
         If there is no room for it.
     """
-    with memory_errors(), path.open("rb") as file:
+    with memory_errors(), open(path, "rb") as file:
         try:
             mapping = _Mapping(file.fileno(), 0, access=mmap.ACCESS_READ)
         # An empty file, or one that cannot be mapped.
@@ -106,7 +105,8 @@ def map_file(path: Path) -> npt.NDArray[np.uint8]:
             if isinstance(error, OSError) and error.errno == errno.ENOMEM:
                 raise
             return np.frombuffer(file.read(), np.uint8)
-        mapping.path = path.absolute()
+        # What `Path.absolute` gives; `pathlib` takes milliseconds to import.
+        mapping.path = os.path.join(os.getcwd(), path)
         mapping.state = _state(os.fstat(file.fileno()))
     return np.frombuffer(mapping, np.uint8)
 

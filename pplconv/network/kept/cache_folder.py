@@ -8,10 +8,8 @@ changed model has another folder, and the files that were not used for the longe
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,8 +85,8 @@ def source_of(model: Any, settings: Settings, fallback: Fallback) -> OfCache | N
     if home is None or not (is_path or isinstance(model, bytes)):
         return None
     if is_path:
-        path = Path(os.fsdecode(model))
-        if not path.is_file():
+        path = os.fsdecode(model)
+        if not os.path.isfile(path):
             return None
         data = map_file(path)
     else:
@@ -129,14 +127,14 @@ def _hasher(size: int) -> Any:
 def _build() -> tuple[Any, ...]:
     """Tell builds of one version apart, as those of a source tree."""
     states = [os.stat(str(module.__file__)) for module in (_kernels, program)]
-    root = Path(str(planner.__file__)).parents[1]
-    if (root.parent / "setup.py").is_file():
+    root = os.path.dirname(os.path.dirname(str(planner.__file__)))
+    if os.path.isfile(os.path.join(os.path.dirname(root), "setup.py")):
         # Who edits the planner wants its new plans.
         states += _sources(root)
     return tuple((state.st_size, state.st_mtime_ns) for state in states)
 
 
-def _sources(folder: str | Path) -> list[os.stat_result]:
+def _sources(folder: str) -> list[os.stat_result]:
     """List the states of a folder's sources, and of those below it, by name."""
     found: list[os.stat_result] = []
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
@@ -174,7 +172,7 @@ class OfCache:
     def interface(self) -> tuple[str, Interface] | None:
         """Read the name and the interface of the network; None if it is not known."""
         try:
-            content = read(Path(self._place, INTERFACE))
+            content = read(os.path.join(self._place, INTERFACE))
             return str(content.index["name"]), interface_in(content)
         except MemoryError:
             raise
@@ -198,8 +196,8 @@ class OfCache:
     def find(self, key: Any, settings: Settings, interface: Interface) -> Found | None:
         """See `Source`."""
         name = _name_of(key)
-        path = Path(self._place, name)
-        if not path.is_file():
+        path = os.path.join(self._place, name)
+        if not os.path.isfile(path):
             return None
         try:
             content = read(path)
@@ -282,6 +280,8 @@ def clear() -> None:
     finish_writing()
     home = folder()
     if home is not None and os.path.isdir(home):
+        import shutil
+
         shutil.rmtree(home)
 
 

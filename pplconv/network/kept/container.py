@@ -12,7 +12,6 @@ import json
 import os
 import struct
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,7 +117,7 @@ def parts_of(index: dict[str, Any], blocks: Sequence[Bytes]) -> list[bytes | mem
     return [header, *parts, text]
 
 
-def read(source: Path | bytes) -> Content:
+def read(source: str | os.PathLike[str] | bytes) -> Content:
     """Read a file, or its bytes.
 
     Raises

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,7 +139,7 @@ def open_kept(model: Any, settings: Settings, kept: int, digest: str | None = No
     is_path = isinstance(model, (str, os.PathLike))
     shown = os.fsdecode(model) if is_path else "model"
     try:
-        content = read(Path(shown) if is_path else bytes(model))
+        content = read(shown if is_path else bytes(model))
         if digest not in (None, content.digest):
             raise Damaged("is not the file that the session was opened with")
         index = content.index
