@@ -10,6 +10,8 @@ enum { MOST = 5, PAIRS = 3, HALF_BITS = 15, LOW_BITS = 15 };
 
 typedef const struct pplconv_filter_mirrored_args arguments;
 typedef int32_t sums __attribute__((vector_size(PPLCONV_VECTOR_BYTES)));
+/* A pair of weights, of 16 bits each. */
+typedef int32_t weight_pair __attribute__((aligned(2), may_alias));
 typedef uint8_t unaligned_bytes
     __attribute__((vector_size(PPLCONV_VECTOR_BYTES / 2), aligned(1), may_alias));
 
@@ -160,7 +162,7 @@ INLINE int64_t filter_column(arguments *a, const struct weights *w, int64_t i, i
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     arguments *a = argument;
     const int pairs = a->side / 2 + 1;
-    const int32_t *digits = a->weights;
+    const weight_pair *digits = a->weights;
     const sums zero = {0};
     struct weights w;
     for (int k = 0; k < PAIRS; k++) {
