@@ -179,7 +179,7 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
         for size in (image, result)
     )
     pre = v_vectors * (TRANSFORM_CYCLES + write + arrive / winograd.subkernels)
-    if winograd.subkernels > 1 and vector == MASKED_BYTES and p.ic // p.groups < winograd.lanes:
+    if winograd.subkernels > 1 and vector == MASKED_BYTES and winograd.ic < winograd.lanes:
         pre += v_vectors * SHARED_LINE_CYCLES
     # M is written by the products, which hide half of it, and read by the transform. Each
     # further segment of input channels loads and stores it once more.

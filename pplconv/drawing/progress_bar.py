@@ -67,9 +67,9 @@ class Progress:
     def _draw(self, share: float, text: str) -> None:
         full = round(_CELLS * min(max(share, 0.0), 1.0))
         line = f"[{'#' * full}{'.' * (_CELLS - full)}] {text}"
-        # A line that wraps could not be drawn over.
         import shutil  # rarely needed, and slow to import
 
+        # A line that wraps could not be drawn over.
         width = shutil.get_terminal_size().columns - 1
         self._stream.write(f"\r\x1b[K{line[:width]}")
         self._stream.flush()

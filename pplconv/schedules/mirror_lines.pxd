@@ -1,8 +1,8 @@
 # cython: cdivision=True
 """Filters of bytes with mirrored kernels, from the image's rows to the results.
 
-A kernel makes the results, and lists those that it may have rounded wrongly. They are rare, and
-made again as other filters of integers are.
+A kernel makes the results, and lists vectors of results whose rounding is open. Such vectors are
+rare. They are made again as other filters of integers are.
 """
 
 from libc.stdint cimport int64_t
@@ -22,7 +22,7 @@ cdef enum:
     # Results of a listed block, at most and at least.
     MOST_LISTED = 64
     LEAST_LISTED = 16
-    # Blocks that are listed more than once: in a row, those that reach back.
+    # More blocks in the list of a row: its last vectors reach back, over others.
     TWICE = 4
     # Bytes of a row from which on fewer rows are made together.
     WIDE = 4096

@@ -119,3 +119,10 @@ def geometries(draw, most=9):
     extent = draw(st.integers(1, 6)), draw(st.integers(1, 6))
     anchor = tuple(draw(st.integers(0, size - 1)) for size in extent)
     return shape, extent, anchor
+
+
+def drawn_bytes(rng, shape):
+    """Draw bytes of any size, or the smallest and the largest alone."""
+    return rng.choice([rng.integers(0, 256, shape), rng.integers(0, 2, shape) * 255]).astype(
+        np.uint8
+    )

@@ -7,7 +7,7 @@ import pytest
 
 from pplconv.imaging import filter2d, sepfilter2d
 from pplconv.imaging.mirrored import mirrored_digits
-from tests.imaging.image_reference import BORDERS, outer
+from tests.imaging.image_reference import BORDERS, drawn_bytes, outer
 from tests.imaging.test_integer_lines import exactly
 
 
@@ -16,19 +16,13 @@ def gaussian_of(side, sigma):
     return taps / taps.sum()
 
 
-def drawn(rng, shape):
-    return rng.choice([rng.integers(0, 256, shape), rng.integers(0, 2, shape) * 255]).astype(
-        np.uint8
-    )
-
-
 @pytest.mark.parametrize("side", [3, 5])
 @pytest.mark.parametrize("border", BORDERS)
 def test_every_width(side, border, rng):
     """Widths around those of which parts are copied, in one band and in several."""
     for width in (*range(5, 8), *range(62, 68), *range(127, 133), 190, 260):
         channels = int(rng.choice([1, 3, 4]))
-        image = drawn(rng, (int(rng.integers(5, 30)), width, channels))
+        image = drawn_bytes(rng, (int(rng.integers(5, 30)), width, channels))
         row = gaussian_of(side, rng.uniform(0.8, 3))
         column = row if side == 5 else gaussian_of(side, rng.uniform(0.8, 3))
         y, x = rng.integers(0, side, 2).tolist()
@@ -46,7 +40,7 @@ def test_drawn_kernels(rng):
         at = [1, 0, 1]
         kernel = quarter[np.ix_(at, at)]
         assert mirrored_digits(kernel.ravel(), (3, 3), separable=False) is not None
-        image = drawn(rng, (150, 230, 1))
+        image = drawn_bytes(rng, (150, 230, 1))
         found = filter2d(image, kernel)
         exact = outer(kernel.ravel(), np.ones(1)).reshape(3, 3)
         expected = exactly(image, exact, (1, 1), "reflect101", 0, np.uint8)

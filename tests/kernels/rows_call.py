@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.kernels.guarded_memory import extent_of
 from tests.kernels.packing_case import PackingCall
 
@@ -29,3 +31,11 @@ class Call(PackingCall):
         self.values |= values
         self.values.setdefault("residual_rs", 0)
         return super().run(self.values)
+
+
+def put_rows(call, rng, pixels, order):
+    """Give a kernel the addresses of rows of pixels, in some order."""
+    gap = pixels.shape[1] + int(rng.integers(0, 70))
+    call.put("pixels", pixels, gap)
+    first = call.values.pop("pixels")
+    call.put("src", np.array([[first + gap * at for at in order]], np.int64), 0)

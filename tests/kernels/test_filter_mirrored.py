@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.kernel_table import every_row, symbol
-from tests.kernels.rows_call import Call
+from tests.kernels.rows_call import Call, put_rows
 
 pytestmark = pytest.mark.unemulated("its kernels are x86-64's")
 
@@ -48,10 +48,7 @@ def check(checker, row, rng, pixels, order, step, side, weights):
     """Run the kernel on rows in some order, and compare results; gives how many are listed."""
     rows, count = len(order) - side + 1, pixels.shape[1] - (side - 1) * step
     call = Call(checker, row, rng)
-    gap = pixels.shape[1] + int(rng.integers(0, 70))
-    call.put("pixels", pixels, gap)
-    first = call.values.pop("pixels")
-    call.put("src", np.array([[first + gap * at for at in order]], np.int64), 0)
+    put_rows(call, rng, pixels, order)
     call.put("weights", digits_of(weights).reshape(1, -1), 0)
     size = row["lanes"] * (4 if side == 3 else 2)
     room = rows * (count // (row["lanes"] * 2) + 1)

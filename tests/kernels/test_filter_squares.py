@@ -7,7 +7,7 @@ import pytest
 
 from asm.contract.constants import SUMS
 from tests.kernels.kernel_table import every_row, symbol
-from tests.kernels.rows_call import Call
+from tests.kernels.rows_call import Call, put_rows
 
 pytestmark = pytest.mark.unemulated("its kernels are x86-64's")
 
@@ -20,10 +20,7 @@ def filtered(checker, row, rng, pixels, order, step, side, weights=None, **how):
     """Run the kernel on rows in some order, each between guard pages or others."""
     rows, count = len(order) - side + 1, pixels.shape[1] - (side - 1) * step
     call = Call(checker, row, rng)
-    gap = pixels.shape[1] + int(rng.integers(0, 70))
-    call.put("pixels", pixels, gap)
-    first = call.values.pop("pixels")
-    call.put("src", np.array([[first + gap * at for at in order]], np.int64), 0)
+    put_rows(call, rng, pixels, order)
     stride = count + int(rng.integers(0, 70))
     call.put("dst", np.full((rows, count), 0x55, np.uint8), stride, writable=True)
     if weights is None:
