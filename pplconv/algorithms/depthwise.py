@@ -84,6 +84,10 @@ SPREAD_CYCLES = 6.0  # if each input channel has several output channels, in the
 PLANE_CYCLES = 60.0
 MASKED_PLANE_CYCLES = 10.0
 NARROW_SQUARE_CYCLES = 1.2
+# A tap of 5x5 with AVX2's vectors, whose 16 registers do not hold the weights.
+LOADED_SQUARE_CYCLES = 2.1
+AVX2_BYTES = 32
+REGISTERS = 16
 # Planes that are turned into pixels, and their sums back: a vector, the part of a vector that a
 # plane of outputs ends with, and the calls of a piece.
 TURN_VECTOR_CYCLES = 2.5
@@ -242,6 +246,8 @@ class Depthwise(DepthwiseCandidate):
         if self.by_pixels:
             narrow = self.has_masks and p.ow <= self.isa_lanes
             square = NARROW_SQUARE_CYCLES if narrow else SQUARE_CYCLES
+            if p.k > REGISTERS and self.isa_lanes * self.numerics.operand_bytes == AVX2_BYTES:
+                square = LOADED_SQUARE_CYCLES
             tap = EVERY_SECOND_CYCLES if p.stride[1] == 2 else square
             return p.k * (tap if self.has_own_loop else GENERIC_CYCLES)
         taps = p.k * inside_share(p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .candidate import ceil_div
+from .candidate import LINE, ceil_div
 from .core_model import (
     CALL_CYCLES,
     STAYS,
@@ -16,6 +16,7 @@ from .core_model import (
     busiest_share,
     conflict_cycles,
     conversion_cycles,
+    runs_cycles,
     segment_cycles,
     step_cycles,
     streams_cycles,
@@ -127,6 +128,12 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
     )  # fmt: skip
     share = p.groups * direct.images
     tile = calls * CALL_CYCLES + segments * SEGMENT_CYCLES + stores * STORE_CYCLES
+    if not (direct.slab or direct.turned):
+        # The pixels of a tile are one run if a panel has all of their channels.
+        outputs = p.oh * p.ow * p.oc * direct.numerics.destination_bytes
+        runs = calls if panels == 1 and p.groups == 1 else p.oh * p.ow * panels
+        of_lines = direct.lanes * direct.numerics.sum_bytes == LINE
+        tile += runs_cycles(core, outputs, runs, of_lines=of_lines)
     panel = direct.panels.bytes(1, direct.k_packed, weight)
     weights = panels * panel
     row_tasks = ceil_div(max(direct.geometry[2], 1), direct.row_segment)

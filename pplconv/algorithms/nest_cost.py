@@ -40,6 +40,7 @@ from .core_model import (
     conflict_cycles,
     conversion_cycles,
     parts,
+    runs_cycles,
     segment_cycles,
     step_cycles,
     streams_cycles,
@@ -62,6 +63,9 @@ BEGIN_CYCLES = 12.0  # to begin the pixels of a tap or, if it is pointwise, of a
 COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
 PAGE_BYTES = 4096
 NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector before it
+# A line of a plane that is read where it lies: cores that multiply a whole line twice a cycle have
+# no time left that would hide its way from L2.
+PLANE_LINE_CYCLES = 0.3
 CALL_CYCLES = 48.0  # a microkernel with the loop around it
 HIDDEN = 0.6  # of the FMAs' time, which hides the arrival of operands
 FETCHED = 0.9  # of a step of a product of matrices: tiles fetch the next panel meanwhile
@@ -94,6 +98,12 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         _cut_panels(nest), p.k, nest.k_block, panels.depth(1), numerics.kr,
     )  # fmt: skip
     repeat = p.groups * nest.images
+    if by_pixels or nest.y_in_rows:
+        narrow = ceil_div(columns, nest.nr if by_pixels else panels.width)
+        runs = rows * narrow if narrow > 1 else ceil_div(rows, nest.mr)
+        outputs = nest.oc * nest.pixels * numerics.destination_bytes
+        of_lines = nest.lanes * numerics.sum_bytes == LINE
+        tile += runs_cycles(core, outputs * repeat, runs, of_lines=of_lines)
     work = {
         "fma": fma * repeat,
         "tile": tile * repeat,
@@ -296,6 +306,8 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         if not nest.packed:
             stalls += reads * conflict_cycles(core, nest.mr, p.a.row * numerics.operand_bytes)
     if not nest.packed and not nest.in_rows:
+        if by_pixels and nest.lanes * numerics.operand_bytes == LINE and core.fma_per_cycle > 1:
+            stalls += PLANE_LINE_CYCLES * calls * pixels / LINE
         # Rows of the user's planes lie pages apart: each is a stream of its own.
         far += 0.25 * nest.ic * nest.pixels * numerics.operand_bytes
     if nest.problem is p:

@@ -33,6 +33,7 @@ from .core_model import (
     busiest_share,
     direct_sum_floor,
     parts,
+    runs_cycles,
     step_cycles,
     taken_cycles,
 )
@@ -201,6 +202,9 @@ class Planes(Candidate):
         rows = ceil_div(p.oh, self.row_segment) * self.slab_rows
         pack = rows * self.ic * ceil_div(self.slab_width, self.lanes) * LAY_CYCLES
         repeat = p.batch * p.groups
+        outputs = p.output_pixels * p.oc * self.numerics.destination_bytes
+        runs = self.oc * ceil_div(p.ow, self.nr)
+        tile += runs_cycles(core, outputs, runs, of_lines=whole)
         largest = min(1.0, self.row_segment / max(p.oh, 1)) / max(repeat, 1)
         busiest = busiest_share(self.tasks, threads, largest)
         work = {

@@ -28,6 +28,10 @@ L2_KEPT = 0.45
 # written back.
 SHARED = 2.5
 PIECE_CYCLES = 60.0
+# Bytes of weights for each instruction of a step, from which on a core asks for enough lines ahead
+# to use all of memory's rate: 37.7 MB arrived at 6.7, 7.9 and 11.6 bytes a cycle for tiles of 4x16,
+# 4x24 (AVX2) and 4x64 (AVX-512) on a Zen 5.
+BYTES_AHEAD = 6.5
 OTHERS = 0.5  # of the steps of a block's other tiles, which hide the arrival of weights
 LONE = 0.5  # of the time by which a panel arrives later than a single other tile ends
 # A team waits for its last thread at the end of each stage.
@@ -85,13 +89,20 @@ def _late(winograd: WinogradBlocking, core: CoreModel, u_bytes: int) -> float:
 
     The row arrives during a step of the first register tile, whose time it overlaps. The other
     tiles of the block hide a part too, as they fetch the next panel. A single other tile fetches
-    all of it, and waits where it is shorter than that takes.
+    all of it, and waits where it is shorter than that takes. A tile without others fetches what
+    its instructions reach.
     """
     vectors = winograd.nr // winograd.lanes
     rows = max(min(winograd.tile_block, winograd.tiles), 1)
     steps = [step_cycles(core, m, vectors) for m, n in parts(rows, winograd.mr) for _ in range(n)]
     panels, element = winograd.panels, winograd.numerics.weight_bytes
-    row = panels.bytes(1, panels.kr, element) / core.far_rate(u_bytes)
+    size = panels.bytes(1, panels.kr, element)
+    reached = 1.0
+    if len(steps) == 1 and core.broadcasts == 1:
+        # A core looks some instructions ahead: FMAs, loads of V, and those of the row.
+        instructions = min(rows, winograd.mr) * (vectors + 1) + vectors
+        reached = min(size / instructions / BYTES_AHEAD, 1.0)
+    row = size / core.far_rate(u_bytes, reached)
     late = max(row - steps[0] - OTHERS * sum(steps[1:]), 0.0)
     return late + LONE * max(row - steps[1], 0.0) if len(steps) == 2 else late
 
