@@ -75,7 +75,9 @@ OF_ALL_TYPES = ("arg_columns", "pack_sparse", "suppress", "top_columns")
 OF_INTEGERS = ("arg_columns", "elementwise", "reduce_columns", "reduce_rows", "top_columns")
 # Operations that are as fast, and smaller by a quarter, when they are compiled for size: their
 # vectors and blocks are written out.
-FOR_SIZE = ("depthwise_bytes_channels", "filter_floats", "pixel_columns", "whole_sums")
+FOR_SIZE = (
+    "box_columns", "depthwise_bytes_channels", "filter_floats", "pixel_columns", "whole_sums",
+)  # fmt: skip
 # The same of portable C, and of double precision.
 PORTABLE_FOR_SIZE = ("depthwise_channels", "depthwise_pixels", "winograd_input")
 DOUBLE_FOR_SIZE = ("depthwise_channels",)

@@ -201,6 +201,7 @@ C_OPERATIONS = {
     # Integers of any length, one after the other: no vectors.
     "exact_sums": ("portable",),
     "filter_floats": EVERY_LEVEL,
+    "box_columns": EVERY_LEVEL,
     "pixel_columns": EVERY_LEVEL,
     "whole_sums": EVERY_LEVEL,
     "read_pixels": EVERY_LEVEL,

@@ -225,6 +225,22 @@ FILTER_FLOATS = Contract(
     ),
 )
 
+BOX_COLUMNS = Contract(
+    "box_columns",
+    "sums of columns whose taps are equal: dst[l][i] = weight times the sum over 0 <= r < taps of "
+    "rows[l + r][i], for 0 <= l < lines and 0 <= i < count. Sums of neighbouring rows are shared, "
+    "so the order of additions depends on l",
+    (
+        Field("rows", CONST_POINTER, "lines + taps - 1 pointers to rows of elements"),
+        Field("dst", POINTER, "rows of elements, apart from what is read"),
+        Field("dst_rs", INT, "bytes from row to row of dst, whole elements"),
+        Field("weight", CONST_POINTER, "one element"),
+        Field("lines", INT, "rows of results, >= 1; as many as taps share most"),
+        Field("taps", INT, "rows that a sum sees, >= 1"),
+        Field("count", INT, "results of a row, >= 1"),
+    ),
+)
+
 PIXEL_COLUMNS = Contract(
     "pixel_columns",
     "sums of columns of pixels, which are integers, in PPLCONV_PIXEL_LINES rows: dst[l][i] = the "

@@ -11,6 +11,7 @@ from asm.contract.depthwise import (
     PACK_DEPTHWISE_BYTES,
 )
 from asm.contract.elementwise import (
+    BOX_COLUMNS,
     CONVERT_IN,
     CONVERT_OUT,
     CURVE,
@@ -76,6 +77,7 @@ _ALL = (
     ROUND_SUMS,
     EXACT_SUMS,
     FILTER_FLOATS,
+    BOX_COLUMNS,
     FILTER_ROW,
     FILTER_SQUARES,
     FILTER_MIRRORED,

@@ -294,7 +294,8 @@ cdef class Banded:
         for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
             if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
                 raise ValueError("rows, runs and value are contiguous")
-        whole, taps, low, high, again, pitch, by_rows, running = 0, (0, 0), 0, 0, 0, 0, (), False
+        whole, taps, low, high, again, pitch, by_rows = 0, (0, 0), 0, 0, 0, 0, ()
+        running = box = False
         places = weights = None
         first, wide = (0, 0), 0
         if (words is None) == (value.dtype == np.uint8):
@@ -329,7 +330,7 @@ cdef class Banded:
                 is_open=words is None and (bool(near) or is_open(rounding)),
                 in_place=words is None and rounding is None and image.dtype == value.dtype,
                 width=width * channels, columns=columns, channels=channels, pixel=value.itemsize)
-            places, weights, pitch, first, wide, running = taken
+            places, weights, pitch, first, wide, running, box = taken
         if image.shape[2] != channels:
             raise ValueError("image and results have the same channels")
         band = min(max(band, 1), height)
@@ -346,7 +347,7 @@ cdef class Banded:
             "separable": not words and rounding is not None and rounding.separable,
             "by_rows": by_rows, "words": words, "pitch": pitch, "first": first, "wide": wide,
             "is_open": not words and is_open(rounding),
-            "near": near, "mirrored": mirrored, "is_running": running,
+            "near": near, "mirrored": mirrored, "is_running": running, "is_box": box,
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)

@@ -17,8 +17,10 @@ Array = npt.NDArray[Any]
 RUNNING = 6
 # Longest row or column that is built of sums: the loops have places for so many taps.
 MOST_NEIGHBOURS = 1024
-# Rows of a kernel up to which the loops take the whole column first, where rows lie in the image.
+# Rows of a kernel up to which the loops take the whole column first, where rows lie in the image;
+# if its taps are equal, the loops share sums, of up to so many rows.
 MOST_COLUMN = 24
+MOST_BOX_ROWS = 128
 
 
 def neighbours_of(taps: Array, *, even: bool = False) -> tuple[int, int]:
@@ -119,6 +121,8 @@ class Taken(NamedTuple):
         Bytes of pixels before such sums of a row.
     running : bool
         Whether sums of columns are moved.
+    box : bool
+        Whether the column's taps are equal, and strips of columns make its sums.
     """
 
     places: Array
@@ -127,6 +131,7 @@ class Taken(NamedTuple):
     first: tuple[int, int]
     wide: int
     running: bool
+    box: bool
 
 
 def taken_by_rows(
@@ -170,12 +175,13 @@ def taken_by_rows(
     step = channels * pixel
     pitch = _pitch_of(width * size if two else columns * step)
     first = 0, 0
+    box = can and in_place and not running and extent[0] <= MOST_BOX_ROWS
     if two and not is_open:
         first = (
             neighbours_of(row, even=words)[0],
             0 if running or words else neighbours_of(column)[0],
         )
-        if in_place and first[0] and extent[0] <= MOST_COLUMN:
+        if box or (in_place and first[0] and extent[0] <= MOST_COLUMN):
             first = first[0], 0
     if two:
         parts = *_split(row, first[0]), *_split(column, first[1])[::-1]
@@ -183,4 +189,4 @@ def taken_by_rows(
         weights = np.concatenate([*parts, np.ones(len(one), weights.dtype), -one, one])
     wide = -(-columns * step // 64) * 64
     places = _places_of(extent, passes, pitch, step, first[0], wide, channels * size)
-    return Taken(places, weights, pitch, first, wide, running)
+    return Taken(places, weights, pitch, first, wide, running, box)

@@ -10,6 +10,8 @@ from pplconv.schedules.work cimport Work
 
 cdef class Bands(Work):
     cdef BandJob own
+    # Whether rows of floating point are filtered as they are, and not in strips.
+    cdef bint is_floats
     cdef BoxLines floats
     cdef MirrorLines integers
     cdef object kept
@@ -18,7 +20,7 @@ cdef class Bands(Work):
     cdef int take(self, passes, dict fields) except -1
     cdef int take_rows(self, dict fields, words, by_rows, str isa) except -1
     cdef bint take_floats(self, fields, words) noexcept
-    cdef bint take_boxes(self) noexcept
+    cdef bint take_boxes(self, fields, str isa) except -1
     cdef bint take_integers(self, fields, words, str isa) except -1
     cdef list lay_out(self, list sizes)
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1

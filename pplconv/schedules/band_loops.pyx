@@ -14,9 +14,9 @@ from pplconv.schedules.band_job cimport HEIGHTS, MOST_PASSES, MOST_PLACES, BandJ
 from pplconv.schedules.band_passes cimport Pass, run_pass
 from pplconv.schedules.band_rows cimport read_row, round_row, settle_rows
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
-from pplconv.schedules.box_lines cimport BoxLines, lay_out_boxes, run_box_lines
+from pplconv.schedules.box_lines cimport MOST_TAPS, BoxLines, lay_out_boxes, run_box_lines
 from pplconv.schedules.float_lines cimport (
-    MOST_TAP_ROWS, STREAM_BYTES, FloatLines, run_float_lines)
+    MOST_TAP_ROWS, STREAM_BYTES, FloatLines, lay_out_lines, run_float_lines)
 from pplconv.schedules.image_rows cimport IMAGE, RESULTS, ROWS, RUNS, VALUE, WEIGHTS
 from pplconv.schedules.integer_lines cimport INDEX, LINE, IntegerLines, run_integer_lines
 from pplconv.schedules.mirror_lines cimport lay_out_mirrors, run_mirror_lines, take_mirrors
@@ -123,7 +123,8 @@ cdef class Bands(Work):
         rounding open; ``near``, how far a sum may be from the integer that blocks of rows round it
         to, or 0; ``mirrored``, where mirrored weights have digits the instruction
         set of products of bytes, else None;
-        ``is_running``, whether sums of columns are moved from row to row; ``again``, how
+        ``is_running``, whether sums of columns are moved from row to row; ``is_box``, whether
+        a column has equal taps, whose sums strips of columns make; ``again``, how
         many numbers of a kernel its open results are computed again with in float64, or 0; ``low``
         and ``high``, limits of integers. ``image_rs``, ``result_rs`` and ``result_ps`` are bytes
         from row to row, and from plane to plane of results.
@@ -213,9 +214,10 @@ cdef class Bands(Work):
             j.squares.side, j.squares.pixel, j.squares.width = j.tap_rows, j.channels, j.width
             j.squares.mode, j.squares.add = j.mode, j.add
             j.squares.factor, j.squares.shift = j.factor, j.shift
+            self.is_floats = self.take_floats(fields, words)
             self.one_phase(run_squares if j.squares.kernel != NULL
-                           else run_float_lines if self.take_floats(fields, words)
-                           else run_box_lines if self.take_boxes()
+                           else run_float_lines if self.is_floats
+                           else run_box_lines if self.take_boxes(fields, isa)
                            else run_mirror_lines if self.take_integers(fields, words, isa) and (
                                take_mirrors(&self.integers, mirrored, isa))
                            else run_integer_lines if self.job == &self.integers
@@ -297,18 +299,20 @@ cdef class Bands(Work):
         f.image_rs, f.result_rs = j.image_rs, j.result_rs
         f.stream = j.width * j.element * j.height >= STREAM_BYTES
         self.job = &self.floats
-        return not j.first[0] and not j.first[1] and j.tap_rows <= MOST_TAP_ROWS
+        return not fields["is_box"] and not j.first[0] and not j.first[1] and (
+            j.tap_rows <= MOST_TAP_ROWS)
 
-    cdef bint take_boxes(self) noexcept:
-        """Take a column, and neighbours of a row, if blocks of rows make their sums."""
+    cdef bint take_boxes(self, fields, str isa) except -1:
+        """Take a column and a row, one of equal taps, if strips of columns make their sums."""
         cdef BandJob *j = &self.own
         cdef BoxLines *b = &self.floats
-        if self.job != b or not j.first[0] or j.first[1] or j.reader.read != NULL or (
-                j.tap_rows > MOST_TAP_ROWS):
+        if self.job != b or not (j.first[0] or fields["is_box"]) or j.first[1] or (
+                j.reader.read != NULL or j.tap_rows > MOST_TAP_ROWS or j.short_taps[0] > MOST_TAPS):
             self.job = j
             return False
-        b.neighbours, b.wide_count, b.wide = j.first[0], j.wide_count, j.wide
-        b.taps, b.pitch = j.short_taps[0], j.line_pitch
+        if fields["is_box"]:
+            b.columns = find("box_columns", fields["computed"], isa)
+        b.neighbours, b.taps = j.first[0], j.short_taps[0]
         return True
 
     cdef bint take_integers(self, fields, words, str isa) except -1:
@@ -416,12 +420,11 @@ cdef class Bands(Work):
         if self.job == &self.integers:
             self.thread_scratch = lay_out_mirrors(&self.integers, run[0], run[1], run[2])
         elif self.job == &self.floats:
-            size = lay_out_boxes(&self.floats, rows, runs, self.own.longest_run)
-            if size:
-                self.thread_scratch = size
+            if self.is_floats:
+                size = lay_out_lines(&self.floats.lines, rows, runs, j.longest_run)
             else:
-                self.job = &self.own
-                self.one_phase(run_lines)
+                size = lay_out_boxes(&self.floats, j.longest_run)
+            self.thread_scratch = size
         elif j.squares.kernel != NULL:
             self.thread_scratch = lay_pixels(&self.own.squares, run[0], run[1], run[2])
         if self.thread_scratch >= SIZE:
