@@ -276,6 +276,8 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "filter_squares": {"u8": ("avx2", "avx512")},
     # Others sum up columns and rows, by `pixel_columns` and `whole_sums`.
     "filter_mirrored": {"u8": ("avx2", "avx512", "avx512vnni")},
+    # Other levels add up neighbours by `filter_floats`.
+    "box_rows": {"f32": ("avx512",)},
     # Vectors of four lanes without intrinsics: the portable kernel has those of NEON.
     "elementwise": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
     "reduce_rows": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),

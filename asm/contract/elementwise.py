@@ -227,17 +227,41 @@ FILTER_FLOATS = Contract(
 
 BOX_COLUMNS = Contract(
     "box_columns",
-    "sums of columns whose taps are equal: dst[l][i] = weight times the sum over 0 <= r < taps of "
-    "rows[l + r][i], for 0 <= l < lines and 0 <= i < count. Sums of neighbouring rows are shared, "
-    "so the order of additions depends on l",
+    "sums of columns whose taps are equal: dst[l][i] = the sum over 0 <= r < taps of weight * "
+    "rows[l + r][i], for 0 <= l < lines and 0 <= i < count. Results of a block share sums: the one "
+    "k rows behind the first of its block is the sum, from the last on, of its first taps - k "
+    "terms, plus the sum of the others",
     (
         Field("rows", CONST_POINTER, "lines + taps - 1 pointers to rows of elements"),
         Field("dst", POINTER, "rows of elements, apart from what is read"),
         Field("dst_rs", INT, "bytes from row to row of dst, whole elements"),
         Field("weight", CONST_POINTER, "one element"),
-        Field("lines", INT, "rows of results, >= 1; as many as taps share most"),
+        Field("lines", INT, "rows of results, >= 1"),
         Field("taps", INT, "rows that a sum sees, >= 1"),
+        Field("block", INT, "rows of results of a block, 1 <= block <= taps"),
+        Field("past", INT, "rows of the first block that are before the first row, < block"),
         Field("count", INT, "results of a row, >= 1"),
+    ),
+)
+
+BOX_ROWS = Contract(
+    "box_rows",
+    "sums along rows whose taps are equal: dst[l][i] = the sum over 0 <= t < taps of weight * "
+    "src[l][i + t], for 0 <= l < lines and 0 <= i < count, by way of sums of 2, 4, 8 and 16",
+    (
+        Field(
+            "src",
+            CONST_POINTER,
+            "rows of elements, which can be read beyond count + taps up to six vectors",
+        ),
+        Field("src_rs", INT, "bytes from row to row of src"),
+        Field("dst", POINTER, "rows of elements, apart from src"),
+        Field("dst_rs", INT, "bytes from row to row of dst"),
+        Field("weight", CONST_POINTER, "one element"),
+        Field("lines", INT, "rows, >= 1"),
+        Field("taps", INT, "elements that a sum sees, 1 <= taps <= PPLCONV_BOX_TAPS"),
+        Field("count", INT, "results of a row, >= 1"),
+        Field("stream", INT, "whether caches may be passed by: results are not read soon"),
     ),
 )
 

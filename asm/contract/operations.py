@@ -12,6 +12,7 @@ from asm.contract.depthwise import (
 )
 from asm.contract.elementwise import (
     BOX_COLUMNS,
+    BOX_ROWS,
     CONVERT_IN,
     CONVERT_OUT,
     CURVE,
@@ -78,6 +79,7 @@ _ALL = (
     EXACT_SUMS,
     FILTER_FLOATS,
     BOX_COLUMNS,
+    BOX_ROWS,
     FILTER_ROW,
     FILTER_SQUARES,
     FILTER_MIRRORED,

@@ -1,7 +1,7 @@
-/* Sums of so many rows each, where all rows count alike. As many results as a sum has rows are made
- * together: each is a sum of the last rows that the first of them sees, made from below, and of the
- * first rows after these, made from above (van Herk 1992; Gil and Werman 1993). So a result takes
- * three additions, however many rows it sees, and nothing is subtracted. */
+/* Sums of so many rows each, where all rows count alike. Each result of a block is a sum of the
+ * last rows that the first of them sees, made from below, and of the first rows after these, made
+ * from above (van Herk 1992; Gil and Werman 1993). So a result takes three additions, however many
+ * rows it sees, and nothing is subtracted. */
 #include "lanes.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -25,27 +25,40 @@ INLINE void sum_vectors(arguments *a, int64_t i, const int count, const int64_t 
     const element *const *rows = a->rows;
     element *dst = (element *)a->dst + i;
     const int64_t pitch = a->dst_rs / (int64_t)sizeof(element);
-    for (int64_t left = a->lines; left > 0; left -= a->taps, rows += a->taps) {
-        const int64_t made = left < a->taps ? left : a->taps;
+    int64_t past = a->past, made;
+#define ADD(row)                                                                                   \
+    UNROLL for (int v = 0; v < count; v++)                                                         \
+    sums[v] = multiply_add(load(rows[row] + i + v * LANES, lanes), weight, sums[v])
+    for (int64_t left = a->lines; left > 0; left -= made, rows += made, past = 0) {
+        made = left < a->block - past ? left : a->block - past;
         vector sums[MANY];
-        UNROLL for (int v = 0; v < count; v++) sums[v] = zero;
-        for (int64_t r = a->taps - 1; r >= 0; r--) {
-            UNROLL for (int v = 0; v < count; v++) {
-                sums[v] += load(rows[r] + i + v * LANES, lanes);
-                if (r == 0) store(dst + v * LANES, sums[v] * weight, lanes);
-                else if (r < made) store(dst + r * pitch + v * LANES, sums[v], lanes);
-            }
+        UNROLL for (int v = 0; v < count; v++)
+            sums[v] = zero;
+        int64_t r = a->taps - past - 1;
+        for (; r >= made; r--) {
+            ADD(r);
         }
-        UNROLL for (int v = 0; v < count; v++) sums[v] = zero;
-        dst += pitch;
-        for (int64_t r = 1; r < made; r++, dst += pitch) {
+        for (; r >= 0; r--) {
+            ADD(r);
+            UNROLL for (int v = 0; v < count; v++)
+                store(dst + r * pitch + v * LANES, sums[v], lanes);
+        }
+        UNROLL for (int v = 0; v < count; v++)
+            sums[v] = zero;
+        for (r = a->taps - past; r < a->taps; r++) {
+            ADD(r);
+        }
+        for (r = 0; r < made; r++, dst += pitch) {
+            if (r) {
+                ADD(a->taps + r - 1);
+            }
             UNROLL for (int v = 0; v < count; v++) {
-                sums[v] += load(rows[a->taps + r - 1] + i + v * LANES, lanes);
-                const vector sum = load(dst + v * LANES, lanes) + sums[v];
-                store(dst + v * LANES, sum * weight, lanes);
+                element *to = dst + v * LANES;
+                store(to, load(to, lanes) + sums[v], lanes);
             }
         }
     }
+#undef ADD
 }
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {

@@ -270,6 +270,9 @@ cdef class Banded:
         Rows of results that are computed at a time.
     threads, share : int
         Most threads that compute, and most of the process that may at once.
+    origin : int
+        Number of the first row that the results see, from the image's first one on: results do not
+        depend on what is made with them.
 
     Raises
     ------
@@ -280,7 +283,7 @@ cdef class Banded:
     """
 
     def __init__(self, image, sums, rows, runs, value, results, rounding, tuple extent,
-                 int64_t band, int threads, int share):
+                 int64_t band, int threads, int share, int64_t origin=0):
         cdef object words = rounding if isinstance(rounding, Short) else None
         cdef str computed = PIXEL_NAMES[value.dtype], numbers = "f32" if words else computed
         cdef str isa = planner.best_isa(numerics_of(numbers, numbers))
@@ -295,7 +298,7 @@ cdef class Banded:
             if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
                 raise ValueError("rows, runs and value are contiguous")
         whole, taps, low, high, again, pitch, by_rows = 0, (0, 0), 0, 0, 0, 0, ()
-        running = box = False
+        running, box = False, (False, False)
         places = weights = None
         first, wide = (0, 0), 0
         if (words is None) == (value.dtype == np.uint8):
@@ -347,7 +350,7 @@ cdef class Banded:
             "separable": not words and rounding is not None and rounding.separable,
             "by_rows": by_rows, "words": words, "pitch": pitch, "first": first, "wide": wide,
             "is_open": not words and is_open(rounding),
-            "near": near, "mirrored": mirrored, "is_running": running, "is_box": box,
+            "near": near, "mirrored": mirrored, "is_running": running, "box": box, "origin": origin,
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)

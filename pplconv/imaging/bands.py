@@ -328,5 +328,5 @@ def banded(
         value = np.array([region.value], dtype)
     return Banded(
         image, sums, rows, runs, value, out, rounding, operator.extent, band,
-        team, share,
+        team, share, region.origin[0],
     )  # fmt: skip

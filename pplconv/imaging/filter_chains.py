@@ -138,6 +138,8 @@ def _is_banded(one: Noted) -> bool:
     images = one.image, one.planes
     return (
         one.region.border != "wrap"  # the first rows see the last ones
+        # Bands would round some sums in another order than the whole image does.
+        and not (one.rounding is None and getattr(one.operator, "shares_columns", False))
         and all(array.flags.c_contiguous and array.dtype.isnative for array in images)
         and is_read(one.image, one.operator.dtype)
         and is_stored(one.planes, one.operator, one.rounding)

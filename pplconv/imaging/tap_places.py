@@ -121,8 +121,9 @@ class Taken(NamedTuple):
         Bytes of pixels before such sums of a row.
     running : bool
         Whether sums of columns are moved.
-    box : bool
-        Whether the column's taps are equal, and strips of columns make its sums.
+    box : (bool, bool)
+        Whether the taps of the row, and those of the column, are equal, so that their sums are
+        shared.
     """
 
     places: Array
@@ -131,7 +132,7 @@ class Taken(NamedTuple):
     first: tuple[int, int]
     wide: int
     running: bool
-    box: bool
+    box: tuple[bool, bool]
 
 
 def taken_by_rows(
@@ -175,13 +176,14 @@ def taken_by_rows(
     step = channels * pixel
     pitch = _pitch_of(width * size if two else columns * step)
     first = 0, 0
-    box = can and in_place and not running and extent[0] <= MOST_BOX_ROWS
+    shares = can and in_place and not running and extent[0] <= MOST_BOX_ROWS
+    box = shares and bool((row == row[0]).all()), shares
     if two and not is_open:
         first = (
             neighbours_of(row, even=words)[0],
             0 if running or words else neighbours_of(column)[0],
         )
-        if box or (in_place and first[0] and extent[0] <= MOST_COLUMN):
+        if shares or (in_place and first[0] and extent[0] <= MOST_COLUMN):
             first = first[0], 0
     if two:
         parts = *_split(row, first[0]), *_split(column, first[1])[::-1]

@@ -9,7 +9,7 @@ image is padded in a copy, and the sums of a whole image are never in memory.
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from pplconv._kernels cimport PPLCONV_EXACT_LIMBS, find, find_if_any
+from pplconv._kernels cimport PPLCONV_BOX_TAPS, PPLCONV_EXACT_LIMBS, find, find_if_any
 from pplconv.schedules.band_job cimport HEIGHTS, MOST_PASSES, MOST_PLACES, BandJob
 from pplconv.schedules.band_passes cimport Pass, run_pass
 from pplconv.schedules.band_rows cimport read_row, round_row, settle_rows
@@ -122,9 +122,10 @@ cdef class Bands(Work):
         the numbers of one of bytes in integers of 16 bits; ``is_open``, whether sums may leave a
         rounding open; ``near``, how far a sum may be from the integer that blocks of rows round it
         to, or 0; ``mirrored``, where mirrored weights have digits the instruction
-        set of products of bytes, else None;
-        ``is_running``, whether sums of columns are moved from row to row; ``is_box``, whether
-        a column has equal taps, whose sums strips of columns make; ``again``, how
+        set of products of bytes, else None; ``is_running``, whether sums of columns are moved from
+        row to row; ``box``, whether the taps of a row, and of a column, are equal, whose sums
+        strips of columns make, and ``origin``, the number of the first row that is seen;
+        ``again``, how
         many numbers of a kernel its open results are computed again with in float64, or 0; ``low``
         and ``high``, limits of integers. ``image_rs``, ``result_rs`` and ``result_ps`` are bytes
         from row to row, and from plane to plane of results.
@@ -149,9 +150,9 @@ cdef class Bands(Work):
         memset(j, 0, sizeof(BandJob))
         self.kept = passes
         strides = frozenset(("image_rs", "result_rs", "result_ps"))
-        limits = ("low", "high")
+        unchecked = ("low", "high", "near", "origin", "box")
         words, by_rows, mirrored = map(fields.pop, ("words", "by_rows", "mirrored"))
-        check_numbers({n: v for n, v in fields.items() if n not in (*strides, *limits, "near")},
+        check_numbers({n: v for n, v in fields.items() if n not in (*strides, *unchecked)},
                       frozenset())
         for name in strides:
             if abs(fields[name]) >= SIZE:
@@ -299,20 +300,23 @@ cdef class Bands(Work):
         f.image_rs, f.result_rs = j.image_rs, j.result_rs
         f.stream = j.width * j.element * j.height >= STREAM_BYTES
         self.job = &self.floats
-        return not fields["is_box"] and not j.first[0] and not j.first[1] and (
+        return not any(fields["box"]) and not j.first[0] and not j.first[1] and (
             j.tap_rows <= MOST_TAP_ROWS)
 
     cdef bint take_boxes(self, fields, str isa) except -1:
         """Take a column and a row, one of equal taps, if strips of columns make their sums."""
         cdef BandJob *j = &self.own
         cdef BoxLines *b = &self.floats
-        if self.job != b or not (j.first[0] or fields["is_box"]) or j.first[1] or (
+        even_row, even_column = fields["box"]
+        if self.job != b or not (j.first[0] or even_column) or j.first[1] or (
                 j.reader.read != NULL or j.tap_rows > MOST_TAP_ROWS or j.short_taps[0] > MOST_TAPS):
             self.job = j
             return False
-        if fields["is_box"]:
+        b.neighbours, b.taps, b.origin = j.first[0], j.short_taps[0], fields["origin"]
+        if even_column:
             b.columns = find("box_columns", fields["computed"], isa)
-        b.neighbours, b.taps = j.first[0], j.short_taps[0]
+        if even_row and j.channels == 1 and j.tap_columns <= PPLCONV_BOX_TAPS:
+            b.rows = find_if_any("box_rows", fields["computed"], isa)
         return True
 
     cdef bint take_integers(self, fields, words, str isa) except -1:

@@ -9,7 +9,7 @@ taps are summed up by way of sums of a few neighbours.
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport (
-    pplconv_box_columns_args, pplconv_filter_floats_args, pplconv_kernel)
+    pplconv_box_columns_args, pplconv_box_rows_args, pplconv_filter_floats_args, pplconv_kernel)
 from pplconv.schedules.base cimport least, most
 from pplconv.schedules.float_lines cimport (
     LINE_BYTES, MOST_TAP_ROWS, FloatLines, pitch_of)
@@ -28,26 +28,33 @@ cdef enum:
     # Rows of results that are made together, and all rows that these see.
     BOX_ROWS = 16
     MOST_SEEN = MOST_TAP_ROWS + BOX_ROWS - 1
-    # Bytes of the sums of a strip, which leaves room in L1; results of a strip at least.
-    STRIP_BYTES = 20000
+    # Bytes of the sums of a strip: in L1, or in L2 where sums of neighbours are stored too, as
+    # kernels lose more at both ends of short rows. Results of a strip at least.
+    STRIP_BYTES = 28672
+    LONG_STRIP_BYTES = 1 << 20
     LEAST_STRIP = 128
     VECTORS = 128
     MOST_TAPS = 128
+    # Bytes that kernels read behind a row.
+    BEHIND = 448
 
 
 cdef struct BoxLines:
     FloatLines lines
-    # Makes sums of columns of equal taps; NULL for others.
-    pplconv_kernel columns
+    # Make sums of columns and of rows of equal taps; NULL for others.
+    pplconv_kernel columns, rows
     # Neighbours of a row that are summed up first, or 0; taps of the sums of a row, and where they
     # are.
     int64_t neighbours, taps
     int64_t[MOST_TAPS] places
-    # Rows of results that are made together, and results of a strip, in pixels.
-    int64_t together, strip
+    # Rows of results whose columns share sums, the first row's place in such a block, rows that are
+    # made together, and results of a strip, in pixels.
+    int64_t block, past, together, strip
     # Bytes from row to row of sums; where the sums of neighbours lie behind those of columns.
     int64_t pitch, wide
     int64_t longest
+    # Number of the first row of results, in all rows of the image.
+    int64_t origin
 
 
 cdef inline int64_t lay_out_boxes(BoxLines *j, int64_t longest) noexcept nogil:
@@ -56,15 +63,19 @@ cdef inline int64_t lay_out_boxes(BoxLines *j, int64_t longest) noexcept nogil:
     cdef int64_t numbers = f.channels * f.reader.element, beside = f.across - 1, k
     cdef int64_t left = f.across % j.neighbours if j.neighbours else f.across
     j.longest = longest
-    # Sums that kernels share are of as many rows of results as there are taps.
-    j.together = most(BOX_ROWS // f.tap_rows, 1) * least(f.tap_rows, BOX_ROWS)
-    j.strip = STRIP_BYTES // (2 * j.together * numbers) - beside
+    # The same blocks for all bands of an image, whatever their rows: so are the results.
+    j.block = least(f.tap_rows, BOX_ROWS)
+    j.past = (j.origin % j.block + j.block) % j.block
+    j.together = BOX_ROWS // j.block * j.block
+    j.strip = LONG_STRIP_BYTES // (2 * j.together * numbers) - beside
+    if j.rows != NULL:
+        j.strip = STRIP_BYTES // (j.together * numbers) - beside
     j.strip = most(j.strip, most(LEAST_STRIP // f.channels, 1))
     if j.strip >= VECTORS:
         j.strip -= j.strip % VECTORS
     j.strip = least(j.strip, f.width // f.channels)
     j.wide = pitch_of((j.strip + beside) * numbers)
-    j.pitch = 2 * j.wide
+    j.pitch = j.wide + (BEHIND if j.rows != NULL else j.wide)
     for k in range(j.taps):
         j.places[k] = k * numbers
         if k >= left:
@@ -73,7 +84,7 @@ cdef inline int64_t lay_out_boxes(BoxLines *j, int64_t longest) noexcept nogil:
 
 
 cdef inline void sum_rows_of(const BoxLines *j, const Tensors *t, const char **rows, int64_t lines,
-                             char *dst, int64_t count) noexcept nogil:
+                             int64_t past, char *dst, int64_t count) noexcept nogil:
     """Make sums of columns of some rows."""
     cdef const FloatLines *f = &j.lines
     cdef const char *weights = t.arrays[WEIGHTS] + (j.neighbours + j.taps) * f.reader.element
@@ -83,6 +94,7 @@ cdef inline void sum_rows_of(const BoxLines *j, const Tensors *t, const char **r
     if j.columns != NULL:
         b.rows, b.dst, b.dst_rs, b.weight = rows, dst, j.pitch, weights
         b.lines, b.taps, b.count = lines, f.tap_rows, count
+        b.block, b.past = j.block, past
         j.columns(&b)
         return
     a.rows, a.dst, a.dst_rs, a.places, a.weights = rows, dst, j.pitch, &place, weights
@@ -101,6 +113,7 @@ cdef inline void sum_columns_of(const BoxLines *j, const Tensors *t, int64_t fir
     cdef int64_t numbers = f.channels * f.reader.element, seen_rows = lines + f.tap_rows - 1, row, k
     cdef (const char *)[MOST_SEEN] seen
     cdef Part longest, part
+    cdef int64_t past = (j.past + first) % j.block
     cdef bint has_longest = part_of(runs + RUN * j.longest, start, start + pixels, &longest)
     has_longest = has_longest and longest.at >= 0
     if has_longest:
@@ -108,7 +121,8 @@ cdef inline void sum_columns_of(const BoxLines *j, const Tensors *t, int64_t fir
             seen[row] = value
             if rows[row] >= 0:
                 seen[row] = t.arrays[IMAGE] + rows[row] * f.image_rs + longest.at * numbers
-        sum_rows_of(j, t, seen, lines, sums + longest.to * numbers, longest.count * f.channels)
+        sum_rows_of(j, t, seen, lines, past, sums + longest.to * numbers,
+                    longest.count * f.channels)
     for k in range(f.run_count):
         if has_longest and k == j.longest or (
                 not part_of(runs + RUN * k, start, start + pixels, &part)):
@@ -125,7 +139,36 @@ cdef inline void sum_columns_of(const BoxLines *j, const Tensors *t, int64_t fir
             seen[row] = value
             if part.at >= 0 and rows[row] >= 0:
                 seen[row] = t.arrays[IMAGE] + rows[row] * f.image_rs + part.at * numbers
-        sum_rows_of(j, t, seen, lines, sums + part.to * numbers, part.count * f.channels)
+        sum_rows_of(j, t, seen, lines, past, sums + part.to * numbers, part.count * f.channels)
+
+
+cdef inline void sum_strip(const BoxLines *j, const Tensors *t, int64_t lines, char *sums,
+                           char *dst, int64_t pixels) noexcept nogil:
+    """Make some rows of results of a strip, from their sums of columns."""
+    cdef const FloatLines *f = &j.lines
+    cdef (const char *)[BOX_ROWS] rows
+    cdef pplconv_box_rows_args b
+    cdef pplconv_filter_floats_args a
+    cdef int64_t k
+    if j.rows != NULL:
+        b.src, b.src_rs, b.dst, b.dst_rs = sums, j.pitch, dst, f.result_rs
+        b.weight, b.lines, b.taps, b.count = t.arrays[WEIGHTS], lines, f.across, pixels
+        b.stream = f.stream
+        j.rows(&b)
+        return
+    for k in range(lines):
+        rows[k] = sums + k * j.pitch
+    a.rows, a.lines, a.tap_rows, a.down, a.stream = rows, lines, 1, NULL, 0
+    if j.neighbours:
+        a.places, a.weights, a.across = t.arrays[PLACES], t.arrays[WEIGHTS], j.neighbours
+        a.dst, a.dst_rs = sums + j.wide, j.pitch
+        a.count = (pixels + f.across - j.neighbours) * f.channels
+        f.filter(&a)
+    a.places, a.across = <const void *> &j.places[0], j.taps
+    a.weights = t.arrays[WEIGHTS] + j.neighbours * f.reader.element
+    a.dst, a.dst_rs, a.count = dst, f.result_rs, pixels * f.channels
+    a.stream = f.stream and pixels * f.channels == f.width
+    f.filter(&a)
 
 
 cdef inline void run_box_lines(const void *job, const Tensors *t, int64_t task,
@@ -133,31 +176,18 @@ cdef inline void run_box_lines(const void *job, const Tensors *t, int64_t task,
     """Filter a band, from the image's rows to the results."""
     cdef const BoxLines *j = <const BoxLines *> job
     cdef const FloatLines *f = &j.lines
-    cdef int64_t first = task * f.rows, end = least(first + f.rows, f.height), k, start, pixels
+    cdef int64_t row = task * f.rows, end = least(row + f.rows, f.height), lines, start, pixels
     cdef int64_t numbers = f.channels * f.reader.element, width = f.width // f.channels
-    cdef const char *value = scratch + j.together * j.pitch
-    cdef (const char *)[BOX_ROWS] rows
-    cdef pplconv_filter_floats_args a
-    pplconv_repeat(<void *> value, t.arrays[VALUE], (j.strip + f.across - 1) * f.channels,
-                   f.reader.element)
-    for k in range(j.together):
-        rows[k] = scratch + k * j.pitch
-    a.rows, a.tap_rows, a.down = rows, 1, NULL
-    while first < end:
-        a.lines = least(j.together, end - first)
-        start = 0
+    cdef char *value = scratch + j.together * j.pitch
+    cdef char *dst
+    pplconv_repeat(value, t.arrays[VALUE], (j.strip + f.across - 1) * f.channels, f.reader.element)
+    while row < end:
+        # Whole blocks, but at both ends of a band.
+        lines, start = least(j.together - (j.past + row) % j.block, end - row), 0
+        dst = t.arrays[RESULTS] + row * f.result_rs
         while start < width:
             pixels = least(j.strip, width - start)
-            sum_columns_of(j, t, first, a.lines, value, scratch, start, pixels + f.across - 1)
-            if j.neighbours:
-                a.places, a.weights, a.across = t.arrays[PLACES], t.arrays[WEIGHTS], j.neighbours
-                a.dst, a.dst_rs, a.stream = scratch + j.wide, j.pitch, 0
-                a.count = (pixels + f.across - j.neighbours) * f.channels
-                f.filter(&a)
-            a.places = <const void *> &j.places[0]
-            a.weights, a.across = t.arrays[WEIGHTS] + j.neighbours * f.reader.element, j.taps
-            a.dst = t.arrays[RESULTS] + first * f.result_rs + start * numbers
-            a.dst_rs, a.count, a.stream = f.result_rs, pixels * f.channels, 0
-            f.filter(&a)
+            sum_columns_of(j, t, row, lines, value, scratch, start, pixels + f.across - 1)
+            sum_strip(j, t, lines, scratch, dst + start * numbers, pixels)
             start += pixels
-        first += a.lines
+        row += lines
