@@ -144,6 +144,9 @@ EXACT_LIMBS = 97
 # Rows that `pixel_columns` makes together.
 PIXEL_LINES = 4
 
+# Bytes from the first to the last pixel of a row that `filter_means` adds up, at most.
+MEANS_BESIDE = 2048
+
 # Constants that the library lists, by the first word of their C names, PPLCONV_<word>_<name>.
 NUMBERS = {
     "DO": INSTRUCTIONS,
@@ -169,5 +172,6 @@ ENUMERATIONS = (
         "PPLCONV_MOST_REGISTERS": MOST_REGISTERS,
         "PPLCONV_EXACT_LIMBS": EXACT_LIMBS,
         "PPLCONV_PIXEL_LINES": PIXEL_LINES,
+        "PPLCONV_MEANS_BESIDE": MEANS_BESIDE,
     },
 )

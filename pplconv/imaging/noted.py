@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from .. import planner
 from .._records import NamedTuple
-from .banded import Rounding, Short
+from .banded import Means, Rounding, Short
 from .bands import Filter, Region, Store, prepared
 from .operators import Operator
 
@@ -48,7 +48,7 @@ class Noted(NamedTuple):
     image: Array
     operator: Operator
     region: Region
-    rounding: Rounding | Short | None
+    rounding: Rounding | Short | Means | None
     planes: Array
     result: Array
     store: Store | None = None
