@@ -200,8 +200,8 @@ FILTER_MEANS = Contract(
         Field(
             "mode",
             INT,
-            "PPLCONV_SUMS_UNSIGNED; or PPLCONV_SUMS_SIGNED: pixels are signed, 2^15 is added to them "
-            "and taken from results",
+            "PPLCONV_SUMS_UNSIGNED; or PPLCONV_SUMS_SIGNED: 2^15 is added to pixels, which are "
+            "signed, and taken from results",
         ),
         Field("add", INT, "not read"),
         Field("factor", INT, "not read"),

@@ -26,6 +26,8 @@ enum {
     /* Sums of columns that are moved from row to row before those beside them are. */
     COLUMNS = 2048,
     CACHE_LINE = 64,
+    /* Bytes ahead of a column that CPUs would not foresee, as each row is on a page of its own. */
+    AHEAD = 256,
 };
 
 typedef const struct pplconv_filter_means_args arguments;
@@ -105,8 +107,8 @@ INLINE void store_means(char *to, struct pair total, const struct means *m) {
     store(to, interleaved(means_of(total.even, m), means_of(total.odd, m)));
 }
 
-/* A column of vectors of results, two rows at a time: sums along rows, and of two such sums, stay in
- * registers until no result needs them. */
+/* A column of vectors of results, two rows at a time: sums along rows, and of two such sums, stay
+ * in registers until no result needs them. */
 INLINE void filter_column(arguments *a, const struct means *m, int64_t i, const int side) {
     const char *const *rows = a->src;
     const int64_t count = a->rows, step = a->step, dst_rs = a->dst_rs;
@@ -115,6 +117,7 @@ INLINE void filter_column(arguments *a, const struct means *m, int64_t i, const 
         kept[k] = along(rows[k] + i, step, side, m);
         if (k && k % 2 == 0) both[k / 2 - 1] = added(kept[k - 1], kept[k]);
     }
+    const int64_t ahead = i + AHEAD < a->count ? i + AHEAD : i;
     char *to = (char *)a->dst + i;
     for (int64_t y = 0; y < count; y += 2, to += 2 * dst_rs) {
         /* A last row alone is summed up twice. */
@@ -122,6 +125,8 @@ INLINE void filter_column(arguments *a, const struct means *m, int64_t i, const 
         const char *const *next = rows + y + side - 1;
         kept[side - 1] = along(next[0] + i, step, side, m);
         kept[side] = along(next[more] + i, step, side, m);
+        __builtin_prefetch(next[0] + ahead);
+        __builtin_prefetch(next[more] + ahead);
         both[side / 2 - 1] = added(kept[side - 2], kept[side - 1]);
         struct pair inner = both[0];
         WHOLLY for (int k = 1; k < side / 2; k++) { inner = added(inner, both[k]); }

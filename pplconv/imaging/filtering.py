@@ -15,8 +15,7 @@ from ..arguments.argument_names import renamed
 from ..memory.array_like import renewed
 from ..memory.arrays import check_out, empty_aligned
 from ..memory.namespaces import as_given
-from .banded import Means, Rounding, Short
-from .bands import Region, prepared
+from .bands import AnyRounding, Region, prepared
 from .borders import check_border
 from .channels import filter_each
 from .filter_arguments import (
@@ -33,11 +32,11 @@ from .filter_arguments import (
     pixel_limit,
 )
 from .kept_filters import keeping
+from .means import means_of
 from .missing_pixels import check_mask, filter_present
 from .noted import Noted, is_noting, note, refuse_note
 from .operators import Bank, Operator, Separable
 from .rounding import Exact, Way, saturated
-from .means import means_of
 from .short_sums import ShortSums, short_sums
 from .transforms import Transformed, check_method
 from .wide_integers import Wide, filter_truth
@@ -411,7 +410,7 @@ class _Call:
         """Choose the type of sums for images of integers with floating-point results."""
         return np.dtype(np.float32 if all(k.is_exact("float32") for k in kernels) else np.float64)
 
-    def run(self, operator: Operator, rounding: Rounding | Short | Means | None) -> Array:
+    def run(self, operator: Operator, rounding: AnyRounding | None) -> Array:
         """Compute, or note the filter."""
         out, planes = self._results()
         if is_noting():

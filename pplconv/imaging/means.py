@@ -6,6 +6,7 @@ product is on another side of half way than the quotient.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -72,8 +73,10 @@ def means_of(
         return None
     if way.error or way.again is not None or any(np.ptp(factor) for factor in way.factors):
         return None
-    tap = float(np.prod([factor[0] for factor in way.factors]))
-    if tap != (1.0 if way.divisor else side**-2.0) or way.divisor not in (0, side**2):
+    tap = math.prod(float(factor[0]) for factor in way.factors)
+    if way.divisor and (abs(way.direction) != 1 or way.divisor != side**2):
+        return None
+    if tap != (1.0 if way.divisor else side**-2.0):
         return None
     factor = _factor_of(side**2, way.direction, pixel == np.int16)
     isa = planner.best_isa(numerics_of("f32", "f32"))
@@ -89,14 +92,14 @@ def _factor_of(count: int, direction: int, is_signed: bool) -> float | None:
     With r = (1 + d) / n, a product is off its quotient by d times this, so by at most d times the
     largest pixel. A quotient s / n that is not half way is no nearer to it than 1 / 2n for odd n,
     as 2s is not a multiple of n there, and than 1 / n for even n. Exactly half way is only a
-    quotient of an even n: its product is on the side that the sign of d tells, and half way as well
-    where r is exact, as a power of two is.
+    quotient of an even n: its product is on the side that the sign of d tells. Without a direction,
+    1 / n is a power of two, and r has to be that.
     """
     near = np.float32(1 / count)
     for factor in (near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(1))):
         off = Fraction(float(factor)) * count - 1
-        if count & count - 1 == 0:
-            if not off:
+        if direction == 0:
+            if off == 0:
                 return float(factor)
         elif count % 2:
             if abs(off) * _LARGEST < Fraction(1, 2 * count):

@@ -32,8 +32,9 @@ cdef struct PixelJob:
     pplconv_kernel kernel
     bint weighed
     int64_t side, mode, add, factor, shift
-    # Rows of results that are made together where the image lies.
-    int64_t together
+    # Rows of results that are made together where the image lies; bytes of rows from which on
+    # they are.
+    int64_t together, short_row
     # Bytes of a number, of a pixel, and of a row of results.
     int64_t size, pixel, width
     # Bytes of results whose pixels all lie in one run: these start at the address of the row in the
@@ -151,14 +152,14 @@ cdef inline int64_t lay_pixels(PixelJob *p, int64_t start, int64_t source,
                                int64_t length) noexcept nogil:
     """Divide rows of results by the longest run of their pixels; gives the bytes of scratch.
 
-    `together` is to be set. `start` and `length` are of this run, in a band; `source` is its place in the image, or -1.
+    `start` and `length` are of this run, in a band; `source` is its place in the image, or -1.
     """
     cdef int64_t inner = start * p.pixel, end = least((start + length - p.side + 1) * p.pixel,
                                                       p.width)
     cdef int64_t left = most(inner, VECTOR) if inner else 0
     cdef int64_t right
     right = least(p.width - VECTOR, end) if end < p.width else p.width
-    if source < 0 or end - left < VECTOR or right < left:
+    if source < 0 or end - left < VECTOR or right < left or p.width < p.short_row:
         left = right = p.width
         p.inner = p.inner_end = 0
     else:

@@ -17,10 +17,9 @@ cdef enum:
     # Sides of squares whose sums of rows are in registers.
     SMALL = 3
     MIDDLE = 5
-    # Bytes of a row from which on it is read from as many places at once as there are `FEW` rows,
-    # and how many rows are made together else: more of them share more sums.
-    LONG_BYTES = 1024
-    LONG_WORDS = 4096
+    # Bytes of a row from which on fewer rows are made together: more rows share more sums, and long
+    # ones are read from as many places at once.
+    LONG = 1024
     FEW = 8
     MANY = 16
 
@@ -44,7 +43,7 @@ cdef inline bint take_squares(BandJob *j, words, str isa) except -1:
     take_sizes(j)
     p.weighed = j.weighed[0] or j.weighed[1]
     p.mode, p.add, p.factor, p.shift = j.mode, j.add, j.factor, j.shift
-    p.together = MANY if p.width < LONG_BYTES else FEW
+    p.together = MANY if p.width < LONG else FEW
     return p.kernel != NULL
 
 
@@ -60,10 +59,10 @@ cdef inline int take_means(BandJob *j, bint is_signed, str isa) except -1:
     p.kernel = find("filter_means", "s16", isa)
     p.weighed = True
     p.mode = PPLCONV_SUMS_SIGNED if is_signed else PPLCONV_SUMS_UNSIGNED
-    # Sums of columns of large squares are moved row by row.
+    # The kernel fetches what it reads next.
     p.together = MOST_TOGETHER
-    if p.side in (SMALL, MIDDLE) and p.width >= LONG_WORDS:
-        p.together = FEW
+    # Sums of columns at borders would take as long as all others.
+    p.short_row = 0 if p.side in (SMALL, MIDDLE) else LONG
     return 0
 
 
