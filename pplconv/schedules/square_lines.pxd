@@ -18,7 +18,7 @@ cdef enum:
     SMALL = 3
     MIDDLE = 5
     # Bytes of a row from which on fewer rows are made together: more rows share more sums, and long
-    # ones are read from as many places at once.
+    # ones are read from as many places at once, whose lines may be in few sets of a cache.
     LONG = 1024
     FEW = 8
     MANY = 16
@@ -59,10 +59,13 @@ cdef inline int take_means(BandJob *j, bint is_signed, str isa) except -1:
     p.kernel = find("filter_means", "s16", isa)
     p.weighed = True
     p.mode = PPLCONV_SUMS_SIGNED if is_signed else PPLCONV_SUMS_UNSIGNED
-    # The kernel fetches what it reads next.
     p.together = MOST_TOGETHER
-    # Sums of columns at borders would take as long as all others.
-    p.short_row = 0 if p.side in (SMALL, MIDDLE) else LONG
+    if p.side in (SMALL, MIDDLE):
+        if p.width >= LONG:
+            p.together = MANY
+    else:
+        # Sums of columns at borders would take as long as all others.
+        p.short_row = LONG
     return 0
 
 
