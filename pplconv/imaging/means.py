@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import planner
-from .._kernels import serving
 from ..numerics import numerics_of
+from ..schedules.band_loops import MEANS_BESIDE, has_means
 from .banded import Means
 from .rounding import Way
 
@@ -28,9 +28,8 @@ _WORDS = (np.dtype(np.uint16), np.dtype(np.int16))
 # Pixels, and means, as the kernels count: signed ones from the least one on.
 _LARGEST = 0xFFFF
 _SIDES = range(3, 17)
-# What the kernels take: bytes of a row, and from the first to the last pixel of one of a square.
+# Bytes of a row that the kernels take, at least.
 _LEAST_ROW = 64
-_MOST_BESIDE = 2048
 
 
 class MeanSums:
@@ -69,7 +68,7 @@ def means_of(
     if pixel not in _WORDS or result.newbyteorder("=") != pixel or extent[1] != side:
         return None
     step = channels * pixel.itemsize
-    if side not in _SIDES or width * step < _LEAST_ROW or (side - 1) * step > _MOST_BESIDE:
+    if side not in _SIDES or width * step < _LEAST_ROW or (side - 1) * step > MEANS_BESIDE:
         return None
     if way.error or way.again is not None or any(np.ptp(factor) for factor in way.factors):
         return None
@@ -80,7 +79,7 @@ def means_of(
         return None
     factor = _factor_of(side**2, way.direction, pixel == np.int16)
     isa = planner.best_isa(numerics_of("f32", "f32"))
-    if factor is None or isa is None or not _has_kernel(isa):
+    if factor is None or isa is None or not has_means(isa):
         return None
     return MeanSums(extent, pixel), Means(np.array([factor], np.float32))
 
@@ -108,12 +107,3 @@ def _factor_of(count: int, direction: int, is_signed: bool) -> float | None:
             # Signed sums that are half way would be moved up or down, not from zero or to it.
             return float(factor)
     return None
-
-
-@lru_cache(maxsize=8)
-def _has_kernel(isa: str) -> bool:
-    try:
-        serving("filter_means", "s16", isa)
-    except LookupError:
-        return False
-    return True

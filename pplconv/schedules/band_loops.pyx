@@ -9,7 +9,7 @@ image is padded in a copy, and the sums of a whole image are never in memory.
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from pplconv._kernels cimport PPLCONV_EXACT_LIMBS, find
+from pplconv._kernels cimport PPLCONV_EXACT_LIMBS, PPLCONV_MEANS_BESIDE, find, find_if_any
 from pplconv.schedules.band_job cimport HEIGHTS, MOST_PASSES, MOST_PLACES, BandJob
 from pplconv.schedules.band_passes cimport Pass, run_pass
 from pplconv.schedules.band_rows cimport read_row, round_row, settle_rows
@@ -43,6 +43,8 @@ cdef enum:
 
 # How filters of bytes make results of their sums.
 SUMS = MODES
+# Bytes from the first to the last pixel of a row of a square whose mean kernels make, at most.
+MEANS_BESIDE = PPLCONV_MEANS_BESIDE
 # Types of pixels by name; and for each type of sums, the types of pixels that kernels read.
 PIXELS = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8), "u16": np.dtype(np.uint16),
           "s16": np.dtype(np.int16), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
@@ -52,6 +54,11 @@ READ = {
     "f32": ("u8", "s8", "u16", "s16", "f16", "f32"),
     "f64": ("u8", "s8", "u16", "s16", "f32", "f64"),
 }
+
+
+def has_means(str isa):
+    """Whether a level has a kernel for means of squares of 16-bit pixels."""
+    return find_if_any("filter_means", "s16", isa) != NULL
 
 
 cdef inline void store(const BandJob *j, const Tensors *t, int64_t first, int64_t rows,
