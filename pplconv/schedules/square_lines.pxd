@@ -17,11 +17,10 @@ cdef enum:
     # Sides of squares whose sums of rows are in registers.
     SMALL = 3
     MIDDLE = 5
-    # Bytes of a row from which on fewer rows are made together: more rows share more sums, and long
-    # ones are read from as many places at once, whose lines may be in few sets of a cache.
+    # Rows that are made together: more of them share more sums, but long ones are read from as many
+    # places at once, whose lines may be in few sets of a cache. Bytes of a row that is long.
+    TOGETHER = 16
     LONG = 1024
-    FEW = 8
-    MANY = 16
 
 
 cdef inline void take_sizes(BandJob *j) noexcept nogil:
@@ -43,7 +42,7 @@ cdef inline bint take_squares(BandJob *j, words, str isa) except -1:
     take_sizes(j)
     p.weighed = j.weighed[0] or j.weighed[1]
     p.mode, p.add, p.factor, p.shift = j.mode, j.add, j.factor, j.shift
-    p.together = MANY if p.width < LONG else FEW
+    p.together = TOGETHER
     return p.kernel != NULL
 
 
@@ -62,7 +61,7 @@ cdef inline int take_means(BandJob *j, bint is_signed, str isa) except -1:
     p.together = MOST_TOGETHER
     if p.side in (SMALL, MIDDLE):
         if p.width >= LONG:
-            p.together = MANY
+            p.together = TOGETHER
     else:
         # Sums of columns at borders would take as long as all others.
         p.short_row = LONG
