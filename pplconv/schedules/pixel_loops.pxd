@@ -50,10 +50,13 @@ cdef inline void copy_pixels(const PixelJob *p, const int64_t *rows, int64_t cou
                              const int64_t *run, const char *image, int64_t image_rs,
                              const char *value, char *dst, int64_t first,
                              int64_t end) noexcept nogil:
-    """Copy what lies of a run in some columns of rows of a band, or the value beyond the border."""
+    """Copy what lies of a run in some columns of rows of a band, or the value beyond the border.
+
+    `value` is NULL where it is there already.
+    """
     cdef int64_t start = most(run[0], first), row
     cdef int64_t bytes = (least(run[0] + run[2], end) - start) * p.pixel
-    if bytes <= 0:
+    if bytes <= 0 or (run[1] < 0 and value == NULL):
         return
     dst += (start - first) * p.pixel
     image += (run[1] + start - run[0]) * p.pixel
@@ -108,7 +111,9 @@ cdef inline int64_t filter_pixels(const PixelJob *p, const int64_t *rows, int64_
     """
     cdef pplconv_filter_mirrored_args a
     cdef const char *seen[MOST_SEEN]
+    # Later rows overwrite the copies of the first ones, but not the values beyond the border.
     cdef char *copies = scratch + p.line
+    cdef char *others = copies + (MOST_TOGETHER + p.side - 1) * p.pitch
     cdef int64_t row, done, rest, above = 0
     cdef bint is_outside = False
     a.dst_rs, a.step, a.side = dst_rs, p.pixel, p.side
@@ -128,7 +133,8 @@ cdef inline int64_t filter_pixels(const PixelJob *p, const int64_t *rows, int64_
                           p.left, scratch, copies)
         if p.right < p.width:
             filter_copies(p, &a, rows, runs, run_count, image, image_rs, value, dst, above,
-                          p.right, p.width, scratch, copies)
+                          p.right, p.width, scratch, others)
+        value = NULL
         for row in range(rest + p.side - 1):
             if rows[row] < 0:
                 seen[row] = scratch
@@ -169,4 +175,4 @@ cdef inline int64_t lay_pixels(PixelJob *p, int64_t start, int64_t source,
     p.pitch = ceil_div(most(left, p.width - right) + (p.side + 1) * p.pixel,
                        CACHE_LINE) * CACHE_LINE
     p.line = ceil_div(p.width + p.side * p.pixel, CACHE_LINE) * CACHE_LINE
-    return p.line + (MOST_TOGETHER + p.side - 1) * p.pitch
+    return p.line + 2 * (MOST_TOGETHER + p.side - 1) * p.pitch
