@@ -147,6 +147,9 @@ PIXEL_LINES = 4
 # The most taps of `box_rows`.
 BOX_TAPS = 128
 
+# Bytes from the first to the last pixel of a row that `filter_means` adds up, at most.
+MEANS_BESIDE = 2048
+
 # Constants that the library lists, by the first word of their C names, PPLCONV_<word>_<name>.
 NUMBERS = {
     "DO": INSTRUCTIONS,
@@ -173,5 +176,6 @@ ENUMERATIONS = (
         "PPLCONV_EXACT_LIMBS": EXACT_LIMBS,
         "PPLCONV_PIXEL_LINES": PIXEL_LINES,
         "PPLCONV_BOX_TAPS": BOX_TAPS,
+        "PPLCONV_MEANS_BESIDE": MEANS_BESIDE,
     },
 )

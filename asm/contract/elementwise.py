@@ -170,7 +170,45 @@ FILTER_SQUARES = Contract(
     ),
 )
 
-# What `filter_squares` takes, and a list: the same loops call both.
+
+def _as_squares(*fields: Field) -> tuple[Field, ...]:
+    """Give the fields of `filter_squares`, some described anew: the same loops call all kernels."""
+    anew = {field.name: field for field in fields}
+    return tuple(anew.get(field.name, field) for field in FILTER_SQUARES.fields)
+
+
+FILTER_MEANS = Contract(
+    "filter_means",
+    "means of squares of 16-bit pixels, several rows at a time: dst[y, i] = factor times the sum "
+    "over 0 <= r, k < side of pixel i + k * step / 2 of row y + r, rounded half to even from the "
+    "exact product, for 0 <= y < rows and 0 <= i < count / 2. No result exceeds 16 bits",
+    _as_squares(
+        Field(
+            "src",
+            CONST_POINTER,
+            "rows + side - 1 addresses of rows of count + (side - 1) * step bytes",
+        ),
+        Field("dst", POINTER, "integers of 16 bits, apart from the rows"),
+        Field("weights", CONST_POINTER, "one float, the factor, >= 0"),
+        Field("count", INT, "bytes of a row of results, >= 64, even"),
+        Field("step", INT, "bytes from one pixel to the next, >= 2, even"),
+        Field(
+            "side",
+            INT,
+            "rows and columns of the filter, 3 to 16, (side - 1) * step <= PPLCONV_MEANS_BESIDE",
+        ),
+        Field(
+            "mode",
+            INT,
+            "PPLCONV_SUMS_UNSIGNED; or PPLCONV_SUMS_SIGNED: 2^15 is added to pixels, which are "
+            "signed, and taken from results",
+        ),
+        Field("add", INT, "not read"),
+        Field("factor", INT, "not read"),
+        Field("shift", INT, "not read"),
+    ),
+)
+
 FILTER_MIRRORED = Contract(
     "filter_mirrored",
     "filters of bytes whose rows and columns are mirrored, several rows at a time: s[y, i] = the "
@@ -179,7 +217,7 @@ FILTER_MIRRORED = Contract(
     "s[y, i] is below 0, or rounded above 255. A block of results is listed where one of its sums "
     "is within 2^-15 of half way, or half way: its results may be wrong",
     (
-        *(
+        *_as_squares(
             Field(
                 "weights",
                 CONST_POINTER,
@@ -187,12 +225,8 @@ FILTER_MIRRORED = Contract(
                 "2^15) / 2^16, 0 <= high, abs(low) <= 2^14. side 3: w[0, 0], w[0, 1]; w[1, 0], "
                 "w[1, 1]. side 5, where w[r, k] = w[k, r]: w[0, 0], w[0, 1]; w[1, 1], w[0, 2]; "
                 "w[1, 2], w[2, 2]",
-            )
-            if field.name == "weights"
-            else Field("side", INT, "rows and columns of the filter: 3 or 5")
-            if field.name == "side"
-            else field
-            for field in FILTER_SQUARES.fields
+            ),
+            Field("side", INT, "rows and columns of the filter: 3 or 5"),
         ),
         Field(
             "open",

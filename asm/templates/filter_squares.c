@@ -8,7 +8,8 @@
 /* Sums that are kept are in registers. */
 #define WHOLLY _Pragma("GCC unroll 8")
 
-enum { MOST = 5 };
+/* Bytes ahead of a column that CPUs would not foresee, as each row is on a page of its own. */
+enum { MOST = 5, AHEAD = 256 };
 
 typedef uint16_t unaligned_words
     __attribute__((vector_size(PPLCONV_VECTOR_BYTES), aligned(1), may_alias));
@@ -53,8 +54,10 @@ INLINE void filter_column(const struct pplconv_filter_squares_args *a, const str
         kept[k] = along(rows[k] + i, a->step, side, across);
         if (!down) add_up(&total, kept[k], NULL);
     }
+    const int64_t ahead = i + AHEAD < a->count ? i + AHEAD : i;
     char *to = (char *)a->dst + i;
     for (int64_t y = 0; y < a->rows; y++, to += a->dst_rs) {
+        __builtin_prefetch(rows[y + side - 1] + ahead);
         kept[side - 1] = along(rows[y + side - 1] + i, a->step, side, across);
         if (down) {
             total = none;

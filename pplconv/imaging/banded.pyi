@@ -34,8 +34,11 @@ class Short(NamedTuple):
     high: int
     squares: bool = ...
 
+class Means(NamedTuple):
+    factor: NDArray[np.float32]
+
 def has_rows(array: NDArray[Any]) -> bool: ...
-def is_open(rounding: Rounding | Short | None) -> bool: ...
+def is_open(rounding: Rounding | Short | Means | None) -> bool: ...
 
 class Banded:
     def __init__(
@@ -46,7 +49,7 @@ class Banded:
         runs: NDArray[np.int64],
         value: NDArray[Any],
         results: NDArray[Any],
-        rounding: Rounding | Short | None,
+        rounding: Rounding | Short | Means | None,
         extent: tuple[int, int],
         band: int,
         threads: int,

@@ -30,6 +30,7 @@ from pplconv.schedules.band_loops import SUMS as MODES
 READ = {PIXELS[computed]: frozenset([PIXELS[pixel] for pixel in names])
         for computed, names in NAMES_READ.items()}
 SUMS = MODES
+WORDS = (np.dtype(np.uint16), np.dtype(np.int16))
 PIXEL_NAMES = {dtype: name for name, dtype in PIXELS.items()}
 
 
@@ -149,6 +150,18 @@ class Short(NamedTuple):
     squares: bool = False
 
 
+class Means(NamedTuple):
+    """The mean of a square of 16-bit pixels, as ``filter_means`` has it.
+
+    Parameters
+    ----------
+    factor : ndarray of float32, shape (1,)
+        Of sums.
+    """
+
+    factor: np.ndarray
+
+
 def has_rows(array):
     """Whether pixels of a row are contiguous, in a form that the loops read.
 
@@ -232,7 +245,7 @@ cdef int check_rounding(object rounding, object results, object dtype, tuple ext
 
 def is_open(rounding):
     """Whether sums may leave a rounding open, so that they are made again from their pixels."""
-    if rounding is None:
+    if not isinstance(rounding, Rounding):
         return False
     error, _, _, divisor, direction = rounding.limits.T
     return rounding.again is not None or bool((error != 0).any()) or bool(
@@ -261,9 +274,9 @@ cdef class Banded:
     results : ndarray, shape (n, height, width, C)
         Of the form of those to come; the pixels of a row are neighbours. Of the type of the
         convolutions, or integers of 8, 16 or, for convolutions in float64, 32 bits.
-    rounding : Rounding or Short, optional
-        How sums become integers. With `Short`, image and value are of uint8, and there are no
-        convolutions.
+    rounding : Rounding, Short or Means, optional
+        How sums become integers. With `Short`, image and value are of uint8; with `Means`, image,
+        value and results are of uint16 or int16. There are no convolutions then.
     extent : (int, int)
         Rows and columns of the kernels.
     band : int
@@ -285,7 +298,10 @@ cdef class Banded:
     def __init__(self, image, sums, rows, runs, value, results, rounding, tuple extent,
                  int64_t band, int threads, int share, int64_t origin=0):
         cdef object words = rounding if isinstance(rounding, Short) else None
-        cdef str computed = PIXEL_NAMES[value.dtype], numbers = "f32" if words else computed
+        cdef object means = rounding if isinstance(rounding, Means) else None
+        cdef object limits = rounding if isinstance(rounding, Rounding) else None
+        cdef str computed = PIXEL_NAMES[value.dtype]
+        cdef str numbers = "f32" if words or means else computed
         cdef str isa = planner.best_isa(numerics_of(numbers, numbers))
         cdef object floats = sums if isinstance(sums, RowSums) else None
         cdef int64_t size
@@ -303,10 +319,17 @@ cdef class Banded:
         first, wide = (0, 0), 0
         if (words is None) == (value.dtype == np.uint8):
             raise ValueError("sums of 16 bits are of bytes")
+        if (means is None) == (value.dtype in WORDS):
+            raise ValueError("means are of pixels of 16 bits")
         if words:
             by_rows, weights = words.passes, words.weights
             whole, low, high = results.itemsize, words.low, words.high
-        elif rounding is not None:
+        elif means:
+            weights, whole, taps = means.factor, results.itemsize, extent
+            if weights.dtype != np.float32 or weights.shape != (1,) or (
+                    results.dtype != value.dtype):
+                raise ValueError("means have a factor, and are of the type of their pixels")
+        elif limits is not None:
             again = check_rounding(rounding, results, value.dtype, extent)
             whole, taps = results.itemsize, extent
             low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
@@ -330,8 +353,8 @@ cdef class Banded:
             taken = taken_by_rows(
                 extent, len(by_rows), weights, words is not None,
                 running=None if words else floats.running,
-                is_open=words is None and (bool(near) or is_open(rounding)),
-                in_place=words is None and rounding is None and image.dtype == value.dtype,
+                is_open=bool(near) or is_open(limits),
+                in_place=rounding is None and image.dtype == value.dtype,
                 width=width * channels, columns=columns, channels=channels, pixel=value.itemsize)
             places, weights, pitch, first, wide, running, box = taken
         if image.shape[2] != channels:
@@ -339,7 +362,7 @@ cdef class Banded:
         band = min(max(band, 1), height)
         last = height - (height - 1) // band * band
         self.kept = []
-        passes = () if by_rows else [
+        passes = () if by_rows or means else [
             passes_of(sums, some + halo, columns * channels, isa, self.kept)
             for some in (band, last)]
         self.bands = Bands({
@@ -347,10 +370,11 @@ cdef class Banded:
             "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
             "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
             "count": count, "runs": len(runs), "taps": taps,
-            "separable": not words and rounding is not None and rounding.separable,
-            "by_rows": by_rows, "words": words, "pitch": pitch, "first": first, "wide": wide,
-            "is_open": not words and is_open(rounding),
-            "near": near, "mirrored": mirrored, "is_running": running, "box": box, "origin": origin,
+            "separable": limits is not None and limits.separable,
+            "by_rows": by_rows, "words": words, "means": means is not None, "pitch": pitch,
+            "first": first, "wide": wide, "is_open": is_open(limits),
+            "near": near, "mirrored": mirrored, "is_running": running, "box": box,
+            "origin": origin,
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)
@@ -363,8 +387,7 @@ cdef class Banded:
         self.image_form = Form(image, PyBUF_STRIDES)
         self.results_form = Form(results, PyBUF_STRIDED)
         self.share = share
-        of_rounding = [None] * 3 if words or rounding is None else [
-            rounding.limits, rounding.taps, rounding.again]
+        of_rounding = [None] * 3 if limits is None else [limits.limits, limits.taps, limits.again]
         of_blocks = [None] * 2 if not near else [
             np.array([near, low, high, 1], value.dtype), value.astype(image.dtype)]
         self.keep([rows, runs, value, *of_rounding, places, weights, *of_blocks, digits])

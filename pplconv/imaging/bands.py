@@ -25,15 +25,17 @@ from .. import planner
 from .._records import record
 from ..api.conv import Conv2d
 from ..ops.edges import Index, runs_of, source_index
-from .banded import READ, Banded, Rounding, RowSums, Short, has_rows, is_open
+from .banded import READ, Banded, Means, Rounding, RowSums, Short, has_rows, is_open
 from .mirrored import mirrored_digits
 from .operators import Bank, Operator, Separable
 
-__all__ = ["Filter", "Region", "Store", "banded", "is_read", "is_stored", "prepared"]
+__all__ = ["AnyRounding", "Filter", "Region", "Store", "banded", "is_read", "is_stored", "prepared"]
 
 Array = npt.NDArray[Any]
 # Turns sums (the first array, which may be overwritten) into results (the second array).
 Store = Callable[[Array, Array], None]
+# How the loops make results of sums.
+AnyRounding = Rounding | Short | Means
 
 # Bytes of a band and its sums together: half of a small L2.
 BAND_BYTES = 1 << 19
@@ -89,7 +91,7 @@ def prepared(
     operator: Operator,
     region: Region,
     out: Array,
-    rounding: Rounding | Short | None,
+    rounding: AnyRounding | None,
     team: int,
     store: Store | None = None,
 ) -> Filter:
@@ -105,7 +107,7 @@ def prepared(
         Outputs to compute.
     out : ndarray, shape (n, rows, columns, C)
         Not empty; integers with `rounding`.
-    rounding : Rounding or Short, optional
+    rounding : Rounding, Short or Means, optional
         How the loops round sums.
     team : int
         Threads, at most.
@@ -132,7 +134,7 @@ def is_read(image: Array, computed: np.dtype[Any]) -> bool:
 
 
 def is_stored(
-    out: Array, operator: Operator, rounding: Rounding | Short | None, store: Store | None = None
+    out: Array, operator: Operator, rounding: AnyRounding | None, store: Store | None = None
 ) -> bool:
     """Whether the loops write results as they are to lie."""
     sums = store is None and out.dtype == operator.dtype
@@ -140,7 +142,7 @@ def is_stored(
 
 
 def _run_parts(
-    operator: Operator, region: Region, rounding: Rounding | Short | None, team: int, share: int,
+    operator: Operator, region: Region, rounding: AnyRounding | None, team: int, share: int,
     store: Store | None, image: Array, out: Array,
 ) -> None:  # fmt: skip
     """Filter an image that the loops do not read, or results that they do not write."""
@@ -170,9 +172,7 @@ def _run_part(
     _put(sums, out, store)
 
 
-def _type_of_part(
-    operator: Operator, out: Array, rounding: Rounding | Short | None
-) -> np.dtype[Any]:
+def _type_of_part(operator: Operator, out: Array, rounding: AnyRounding | None) -> np.dtype[Any]:
     """Type of what the loops write, before it is stored."""
     dtype: np.dtype[Any] = operator.dtype if rounding is None else out.dtype.newbyteorder("=")
     return dtype
@@ -241,14 +241,14 @@ def _whole(image: Array, operator: Operator, region: Region, out: Array, team: i
 
 def _run_bands(
     image: Array, operator: Operator, region: Region, out: Array,
-    rounding: Rounding | Short | None, team: int, share: int,
+    rounding: AnyRounding | None, team: int, share: int,
 ) -> None:  # fmt: skip
     """Filter an image band by band."""
     _banded(image, operator, region, out, rounding, team, share)(image, out)
 
 
 def _sums_of(
-    operator: Operator, out: Array, rounding: Rounding | Short | None,
+    operator: Operator, out: Array, rounding: AnyRounding | None,
     pixel: np.dtype[Any] | None = None,
 ) -> RowSums | tuple[Conv2d, ...]:  # fmt: skip
     """Choose how sums are made: if a small image fits in a band, a kernel is a convolution."""
@@ -280,7 +280,7 @@ def _sums_of(
 
 
 def _banded(
-    image: Array, operator: Operator, region: Region, out: Array, rounding: Rounding | Short | None,
+    image: Array, operator: Operator, region: Region, out: Array, rounding: AnyRounding | None,
     team: int, share: int,
 ) -> Banded:  # fmt: skip
     """Prepare the filter of an image band by band."""
@@ -291,7 +291,7 @@ def _banded(
 
 def banded(
     image: Array, operator: Operator, region: Region, rows: Index, out: Array,
-    rounding: Rounding | Short | None, team: int, share: int,
+    rounding: AnyRounding | None, team: int, share: int,
 ) -> Banded:  # fmt: skip
     """Prepare a filter that loops run.
 
@@ -310,11 +310,11 @@ def banded(
     columns = width + beside
     runs = runs_of(source_index(region.border, region.origin[1], columns, image.shape[1]))
     sums = _sums_of(operator, out, rounding, image.dtype)
-    by_rows = isinstance(rounding, Short) or isinstance(sums, RowSums)
+    by_rows = isinstance(rounding, (Short, Means)) or isinstance(sums, RowSums)
     # Rows that two bands share are read, and summed up along rows, twice.
     least = max(HALOS * halo, LEAST_ROWS)
     blocks = isinstance(sums, RowSums) and sums.near > 0
-    if by_rows and (blocks or isinstance(rounding, Short) or not is_open(rounding)):
+    if by_rows and (blocks or not is_open(rounding)):
         # A few rows are in cache, whatever the height of the band.
         band = height
     else:

@@ -15,8 +15,7 @@ from ..arguments.argument_names import renamed
 from ..memory.array_like import renewed
 from ..memory.arrays import check_out, empty_aligned
 from ..memory.namespaces import as_given
-from .banded import Rounding, Short
-from .bands import Region, prepared
+from .bands import AnyRounding, Region, prepared
 from .borders import check_border
 from .channels import filter_each
 from .filter_arguments import (
@@ -33,6 +32,7 @@ from .filter_arguments import (
     pixel_limit,
 )
 from .kept_filters import keeping
+from .means import means_of
 from .missing_pixels import check_mask, filter_present
 from .noted import Noted, is_noting, note, refuse_note
 from .operators import Bank, Operator, Separable
@@ -410,7 +410,7 @@ class _Call:
         """Choose the type of sums for images of integers with floating-point results."""
         return np.dtype(np.float32 if all(k.is_exact("float32") for k in kernels) else np.float64)
 
-    def run(self, operator: Operator, rounding: Rounding | Short | None) -> Array:
+    def run(self, operator: Operator, rounding: AnyRounding | None) -> Array:
         """Compute, or note the filter."""
         out, planes = self._results()
         if is_noting():
@@ -425,11 +425,18 @@ class _Call:
         return out
 
     def run_short(self, ways: list[Way]) -> Array | None:
-        """Filter bytes in integers of 16 bits; None where these do not show each result."""
+        """Filter bytes in integers of 16 bits, and means of words in those of 32.
+
+        None where these do not show each result.
+        """
         if len(ways) != 1:
             return None
-        short = short_sums(ways[0], self._extent, self.image.dtype, self.dtype)
-        return None if short is None else self.run(ShortSums(self._extent, short), short)
+        way, extent, pixel = ways[0], self._extent, self.image.dtype
+        short = short_sums(way, extent, pixel, self.dtype)
+        if short is not None:
+            return self.run(ShortSums(extent, short), short)
+        means = means_of(way, extent, pixel, self.dtype, self._region.shape[1], self.channels)
+        return None if means is None else self.run(*means)
 
     def run_wide(self, kernels: list[tuple[Array, ...]]) -> Array:
         """Filter integers that the loops do not read; their largest pixel decides how."""

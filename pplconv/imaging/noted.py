@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from .. import planner
 from .._records import NamedTuple
-from .banded import Rounding, Short
-from .bands import Filter, Region, Store, prepared
+from .bands import AnyRounding, Filter, Region, Store, prepared
 from .operators import Operator
 
 __all__ = ["NOTES", "Noted", "filter_of", "is_noting", "note", "noted", "refuse_note"]
@@ -48,7 +47,7 @@ class Noted(NamedTuple):
     image: Array
     operator: Operator
     region: Region
-    rounding: Rounding | Short | None
+    rounding: AnyRounding | None
     planes: Array
     result: Array
     store: Store | None = None

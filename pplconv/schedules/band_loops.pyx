@@ -9,7 +9,8 @@ image is padded in a copy, and the sums of a whole image are never in memory.
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from pplconv._kernels cimport PPLCONV_BOX_TAPS, PPLCONV_EXACT_LIMBS, find, find_if_any
+from pplconv._kernels cimport (
+    PPLCONV_BOX_TAPS, PPLCONV_EXACT_LIMBS, PPLCONV_MEANS_BESIDE, find, find_if_any)
 from pplconv.schedules.band_job cimport HEIGHTS, MOST_PASSES, MOST_PLACES, BandJob
 from pplconv.schedules.band_passes cimport Pass, run_pass
 from pplconv.schedules.band_rows cimport read_row, round_row, settle_rows
@@ -17,11 +18,12 @@ from pplconv.schedules.base cimport Schedule, ceil_div, least, most
 from pplconv.schedules.box_lines cimport MOST_TAPS, BoxLines, lay_out_boxes, run_box_lines
 from pplconv.schedules.float_lines cimport (
     MOST_TAP_ROWS, STREAM_BYTES, FloatLines, lay_out_lines, run_float_lines)
-from pplconv.schedules.image_rows cimport IMAGE, RESULTS, ROWS, RUNS, VALUE, WEIGHTS
+from pplconv.schedules.image_rows cimport IMAGE, RESULTS
 from pplconv.schedules.integer_lines cimport INDEX, LINE, IntegerLines, run_integer_lines
 from pplconv.schedules.mirror_lines cimport lay_out_mirrors, run_mirror_lines, take_mirrors
-from pplconv.schedules.pixel_loops cimport MOST_ROWS, VECTOR, filter_pixels, lay_pixels
+from pplconv.schedules.pixel_loops cimport lay_pixels
 from pplconv.schedules.row_lines cimport SHORT, run_lines
+from pplconv.schedules.square_lines cimport run_squares, take_means, take_squares
 from pplconv.schedules.work cimport Tensors, Work
 
 import numpy as np
@@ -42,15 +44,22 @@ cdef enum:
 
 # How filters of bytes make results of their sums.
 SUMS = MODES
+# Bytes from the first to the last pixel of a row of a square whose mean kernels make, at most.
+MEANS_BESIDE = PPLCONV_MEANS_BESIDE
 # Types of pixels by name; and for each type of sums, the types of pixels that kernels read.
 PIXELS = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8), "u16": np.dtype(np.uint16),
           "s16": np.dtype(np.int16), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
           "f64": np.dtype(np.float64)}
 READ = {
-    "u8": ("u8",),
+    **{exact: (exact,) for exact in ("u8", "u16", "s16")},
     "f32": ("u8", "s8", "u16", "s16", "f16", "f32"),
     "f64": ("u8", "s8", "u16", "s16", "f32", "f64"),
 }
+
+
+def has_means(str isa):
+    """Whether a level has a kernel for means of squares of 16-bit pixels."""
+    return find_if_any("filter_means", "s16", isa) != NULL
 
 
 cdef inline void store(const BandJob *j, const Tensors *t, int64_t first, int64_t rows,
@@ -92,17 +101,6 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         store(j, t, first, rows, scratch + j.places[0], dst, scratch)
 
 
-cdef void run_squares(const void *job, const Tensors *t, int64_t task,
-                      char *scratch) noexcept nogil:
-    """Filter a band from the image's rows to the results, several rows at a time."""
-    cdef const BandJob *j = <const BandJob *> job
-    cdef int64_t first = task * j.rows
-    filter_pixels(&j.squares, <const int64_t *> t.arrays[ROWS] + first,
-                  least(j.rows, j.height - first), <const int64_t *> t.arrays[RUNS], j.run_count,
-                  t.arrays[IMAGE], j.image_rs, t.arrays[VALUE], t.arrays[WEIGHTS],
-                  t.arrays[RESULTS] + first * j.result_rs, j.result_rs, NULL, scratch)
-
-
 cdef class Bands(Work):
     """A filter compiled.
 
@@ -119,7 +117,8 @@ cdef class Bands(Work):
         row by row whether it has weights, else (), and ``pitch``, bytes from row to row of what
         the last pass reads; ``first``, how many neighbours of a row and of a column are summed up
         before, or 0, and ``wide``, bytes of a row of pixels before such sums; ``words``, None or
-        the numbers of one of bytes in integers of 16 bits; ``is_open``, whether sums may leave a
+        the numbers of one of bytes in integers of 16 bits; ``means``, whether it is the mean of a
+        square of pixels of 16 bits; ``is_open``, whether sums may leave a
         rounding open; ``near``, how far a sum may be from the integer that blocks of rows round it
         to, or 0; ``mirrored``, where mirrored weights have digits the instruction
         set of products of bytes, else None; ``is_running``, whether sums of columns are moved from
@@ -151,7 +150,8 @@ cdef class Bands(Work):
         self.kept = passes
         strides = frozenset(("image_rs", "result_rs", "result_ps"))
         unchecked = ("low", "high", "near", "origin", "box")
-        words, by_rows, mirrored = map(fields.pop, ("words", "by_rows", "mirrored"))
+        words, by_rows, mirrored, means = map(
+            fields.pop, ("words", "by_rows", "mirrored", "means"))
         check_numbers({n: v for n, v in fields.items() if n not in (*strides, *unchecked)},
                       frozenset())
         for name in strides:
@@ -184,7 +184,7 @@ cdef class Bands(Work):
                 raise ValueError("taps are those that rows and columns were read for")
             if not -1 << 31 <= j.low <= j.high < 1 << 31:
                 raise ValueError("integers have limits")
-        if j.result and not words:
+        if j.result and not words and not means:
             j.taps = (j.tap_rows + j.tap_columns if j.separable else j.tap_rows * j.tap_columns)
             j.room = most(least(j.rows * j.width, MANY if j.separable else FEW), j.width)
             if not fields["is_open"]:
@@ -206,23 +206,18 @@ cdef class Bands(Work):
         j.line_pitch = j.columns * j.channels * j.element
         if by_rows:
             self.take_rows(fields, words, by_rows, isa)
-            if words is not None and words.squares and j.width >= VECTOR:
-                if j.tap_rows != j.tap_columns or j.tap_rows not in (3, MOST_ROWS) or (
-                        j.result != 1 or j.pass_count != 2):
-                    raise ValueError("squares are a row times a column, and become bytes")
-                j.squares.kernel = find_if_any("filter_squares", "u8", isa)
-            j.squares.weighed = j.weighed[0] or j.weighed[1]
-            j.squares.side, j.squares.pixel, j.squares.width = j.tap_rows, j.channels, j.width
-            j.squares.mode, j.squares.add = j.mode, j.add
-            j.squares.factor, j.squares.shift = j.factor, j.shift
-            self.is_floats = self.take_floats(fields, words)
-            self.one_phase(run_squares if j.squares.kernel != NULL
+            squared = take_squares(j, words, isa)
+            self.is_floats = not squared and self.take_floats(fields, words)
+            self.one_phase(run_squares if squared
                            else run_float_lines if self.is_floats
                            else run_box_lines if self.take_boxes(fields, isa)
                            else run_mirror_lines if self.take_integers(fields, words, isa) and (
                                take_mirrors(&self.integers, mirrored, isa))
                            else run_integer_lines if self.job == &self.integers
                            else run_lines)
+        elif means:
+            take_means(j, pixel == "s16", isa)
+            self.one_phase(run_squares)
         else:
             self.take(passes, fields)
             self.one_phase(run_task)

@@ -13,7 +13,7 @@ from pplconv.schedules.image_rows cimport IMAGE, RESULTS, ROWS, RUNS
 from pplconv.schedules.integer_lines cimport (
     INDEX, LINE, PIXEL, IntegerLines, fill_value, filter_block, lay_out_integers)
 from pplconv.schedules.pixel_loops cimport (
-    MOST_ROWS, MOST_TOGETHER, VECTOR, PixelJob, filter_pixels, lay_pixels)
+    MOST_TOGETHER, VECTOR, PixelJob, filter_pixels, lay_pixels)
 from pplconv.schedules.work cimport Tensors
 
 
@@ -45,14 +45,14 @@ cdef inline bint take_mirrors(MirrorLines *j, mirrored, str isa) except -1:
     cdef const IntegerLines *lines = &j.lines
     if mirrored is None or lines.width < VECTOR:
         return False
-    if lines.tap_rows != lines.across or lines.tap_rows not in (3, MOST_ROWS) or (
+    if lines.tap_rows != lines.across or lines.tap_rows not in (3, 5) or (
             lines.result != 1 or lines.low or lines.reader.pixel != 1):
         raise ValueError("mirrored kernels are squares, of bytes")
     j.pixels.kernel = find_if_any("filter_mirrored", "u8", mirrored)
     if j.pixels.kernel == NULL:
         j.pixels.kernel = find_if_any("filter_mirrored", "u8", isa)
     j.pixels.weighed, j.pixels.side = True, lines.tap_rows
-    j.pixels.pixel, j.pixels.width = lines.channels, lines.width
+    j.pixels.size, j.pixels.pixel, j.pixels.width = 1, lines.channels, lines.width
     return j.pixels.kernel != NULL
 
 

@@ -7,25 +7,22 @@ the upper and the lower border are addresses of other rows.
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memset
 
 from pplconv._kernels cimport pplconv_filter_mirrored_args, pplconv_kernel
 from pplconv.schedules.base cimport ceil_div, least, most
 
 cdef extern from "pplconv_pixels.h" nogil:
     void pplconv_copy_pixels(char *dst, const char *src, int64_t bytes)
-    void pplconv_fill_pixels(char *dst, char value, int64_t bytes)
+    void pplconv_fill_pixels(char *dst, const char *value, int64_t bytes, int64_t size)
 
 cdef enum:
-    # Results that a kernel makes of a row, at least.
+    # Bytes of results that a kernel makes of a row, at least.
     VECTOR = 64
     # Rows of results near a border that are made together, and all rows that these see.
     MOST_TOGETHER = 64
-    MOST_ROWS = 5
+    MOST_ROWS = 16
     MOST_SEEN = MOST_TOGETHER + MOST_ROWS - 1
     CACHE_LINE = 64
-    # Bytes of a row.
-    LONG = 1024
     # Numbers of a run of pixels: its place in a band, its place in the image or -1, its length.
     RUN = 3
 
@@ -35,14 +32,15 @@ cdef struct PixelJob:
     pplconv_kernel kernel
     bint weighed
     int64_t side, mode, add, factor, shift
-    # Rows of results that are made together where the image lies.
-    int64_t together
-    # Bytes of a pixel, and of a row of results.
-    int64_t pixel, width
-    # Results whose pixels all lie in one run: these start at the address of the row in the image
-    # plus `shift_in`, if they are made where the image lies.
+    # Rows of results that are made together where the image lies; bytes of rows from which on
+    # they are.
+    int64_t together, short_row
+    # Bytes of a number, of a pixel, and of a row of results.
+    int64_t size, pixel, width
+    # Bytes of results whose pixels all lie in one run: these start at the address of the row in the
+    # image plus `shift_in`, if they are made where the image lies.
     int64_t inner, inner_end, shift_in
-    # Results from copies: the first ones, and from `right` on.
+    # Bytes of results from copies: the first ones, and from `right` on.
     int64_t left, right
     # Bytes of a row of copies; of a row of the value beyond borders.
     int64_t pitch, line
@@ -52,16 +50,19 @@ cdef inline void copy_pixels(const PixelJob *p, const int64_t *rows, int64_t cou
                              const int64_t *run, const char *image, int64_t image_rs,
                              const char *value, char *dst, int64_t first,
                              int64_t end) noexcept nogil:
-    """Copy what lies of a run in some columns of rows of a band, or the value beyond the border."""
+    """Copy what lies of a run in some columns of rows of a band, or the value beyond the border.
+
+    `value` is NULL where it is there already.
+    """
     cdef int64_t start = most(run[0], first), row
     cdef int64_t bytes = (least(run[0] + run[2], end) - start) * p.pixel
-    if bytes <= 0:
+    if bytes <= 0 or (run[1] < 0 and value == NULL):
         return
     dst += (start - first) * p.pixel
     image += (run[1] + start - run[0]) * p.pixel
     for row in range(count):
         if run[1] < 0:
-            pplconv_fill_pixels(dst, value[0], bytes)
+            pplconv_fill_pixels(dst, value, bytes, p.size)
         elif rows[row] >= 0:
             pplconv_copy_pixels(dst, image + rows[row] * image_rs, bytes)
         dst += p.pitch
@@ -84,7 +85,7 @@ cdef inline void filter_copies(const PixelJob *p, pplconv_filter_mirrored_args *
                                const char *image, int64_t image_rs, const char *value,
                                char *dst, int64_t above, int64_t first, int64_t end,
                                const char *outside, char *copies) noexcept nogil:
-    """Make results `first` to `end` of some rows, whose pixels are copied first."""
+    """Make bytes `first` to `end` of some rows of results, whose pixels are copied first."""
     cdef const char *seen[MOST_SEEN]
     cdef int64_t start = first // p.pixel, seen_rows = a.rows + p.side - 1, k
     cdef int64_t past = ceil_div(end, p.pixel) + p.side - 1
@@ -110,7 +111,9 @@ cdef inline int64_t filter_pixels(const PixelJob *p, const int64_t *rows, int64_
     """
     cdef pplconv_filter_mirrored_args a
     cdef const char *seen[MOST_SEEN]
+    # Later rows overwrite the copies of the first ones, but not the values beyond the border.
     cdef char *copies = scratch + p.line
+    cdef char *others = copies + (MOST_TOGETHER + p.side - 1) * p.pitch
     cdef int64_t row, done, rest, above = 0
     cdef bint is_outside = False
     a.dst_rs, a.step, a.side = dst_rs, p.pixel, p.side
@@ -122,7 +125,7 @@ cdef inline int64_t filter_pixels(const PixelJob *p, const int64_t *rows, int64_
     for row in range(count + p.side - 1):
         is_outside |= rows[row] < 0
     if is_outside:
-        memset(scratch, value[0], p.line)
+        pplconv_fill_pixels(scratch, value, p.line, p.size)
     while count > 0:
         a.rows = rest = least(count, MOST_TOGETHER)
         if p.left:
@@ -130,7 +133,8 @@ cdef inline int64_t filter_pixels(const PixelJob *p, const int64_t *rows, int64_
                           p.left, scratch, copies)
         if p.right < p.width:
             filter_copies(p, &a, rows, runs, run_count, image, image_rs, value, dst, above,
-                          p.right, p.width, scratch, copies)
+                          p.right, p.width, scratch, others)
+        value = NULL
         for row in range(rest + p.side - 1):
             if rows[row] < 0:
                 seen[row] = scratch
@@ -160,10 +164,8 @@ cdef inline int64_t lay_pixels(PixelJob *p, int64_t start, int64_t source,
                                                       p.width)
     cdef int64_t left = most(inner, VECTOR) if inner else 0
     cdef int64_t right
-    # More rows share more sums; long rows are read from as many places at once.
-    p.together = 16 if p.width < LONG else 8
     right = least(p.width - VECTOR, end) if end < p.width else p.width
-    if source < 0 or end - left < VECTOR or right < left:
+    if source < 0 or end - left < VECTOR or right < left or p.width < p.short_row:
         left = right = p.width
         p.inner = p.inner_end = 0
     else:
@@ -173,4 +175,4 @@ cdef inline int64_t lay_pixels(PixelJob *p, int64_t start, int64_t source,
     p.pitch = ceil_div(most(left, p.width - right) + (p.side + 1) * p.pixel,
                        CACHE_LINE) * CACHE_LINE
     p.line = ceil_div(p.width + p.side * p.pixel, CACHE_LINE) * CACHE_LINE
-    return p.line + MOST_SEEN * p.pitch
+    return p.line + 2 * (MOST_TOGETHER + p.side - 1) * p.pitch

@@ -25,9 +25,13 @@ static inline void pplconv_copy_pixels(char *dst, const char *src, int64_t bytes
     }
 }
 
-/* Store a byte a few times, without a call. */
-static inline void pplconv_fill_pixels(char *dst, char value, int64_t bytes) {
-    for (int64_t i = 0; i < bytes; i++) dst[i] = value;
+/* Store numbers of one byte or two, all alike, without a call. */
+static inline void pplconv_fill_pixels(char *dst, const char *value, int64_t bytes, int64_t size) {
+    if (size == 1) {
+        for (int64_t i = 0; i < bytes; i++) dst[i] = *value;
+    } else {
+        for (int64_t i = 0; i < bytes; i += 2) __builtin_memcpy(dst + i, value, 2);
+    }
 }
 
 #endif

@@ -35,7 +35,7 @@ class Call(PackingCall):
 
 def put_rows(call, rng, pixels, order):
     """Give a kernel the addresses of rows of pixels, in some order."""
-    gap = pixels.shape[1] + int(rng.integers(0, 70))
+    gap = pixels.itemsize * (pixels.shape[1] + int(rng.integers(0, 70)))
     call.put("pixels", pixels, gap)
     first = call.values.pop("pixels")
     call.put("src", np.array([[first + gap * at for at in order]], np.int64), 0)

@@ -1,0 +1,109 @@
+"""Means of squares of 16-bit pixels, whose sums are exact as integers of 32 bits.
+
+A mean is the sum times a float, rounded once. The float is not 1 / n, but so near to it that no
+product is on another side of half way than the quotient.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import planner
+from ..numerics import numerics_of
+from ..schedules.band_loops import MEANS_BESIDE, has_means
+from .banded import Means
+from .rounding import Way
+
+__all__ = ["MeanSums", "means_of"]
+
+Array = npt.NDArray[Any]
+
+_WORDS = (np.dtype(np.uint16), np.dtype(np.int16))
+# Pixels, and means, as the kernels count: signed ones from the least one on.
+_LARGEST = 0xFFFF
+_SIDES = range(3, 17)
+# Bytes of a row that the kernels take, at least.
+_LEAST_ROW = 64
+
+
+class MeanSums:
+    """The operator of `Means`: its loops make sums and results at once."""
+
+    row_sums = block_sums = None
+    convolutions = ()
+
+    def __init__(self, extent: tuple[int, int], pixel: np.dtype[Any]) -> None:
+        self.extent, self.dtype = extent, pixel
+        self.products = sum(extent)
+
+    def rounded_sums(self, *, exact: bool) -> None:
+        """Nothing: there are no sums to round."""
+
+
+def means_of(
+    way: Way, extent: tuple[int, int], pixel: np.dtype[Any], result: np.dtype[Any],
+    width: int, channels: int,
+) -> tuple[MeanSums, Means] | None:  # fmt: skip
+    """Return how a filter runs as means of squares, if it is one and there are kernels.
+
+    Parameters
+    ----------
+    way : Way
+        How sums are made and rounded.
+    extent : (int, int)
+        Rows and columns of the kernel.
+    pixel, result : dtype
+        Of the image and of the results.
+    width, channels : int
+        Pixels of a row of results, and their channels.
+    """
+    pixel = pixel.newbyteorder("=")
+    side = extent[0]
+    if pixel not in _WORDS or result.newbyteorder("=") != pixel or extent[1] != side:
+        return None
+    step = channels * pixel.itemsize
+    if side not in _SIDES or width * step < _LEAST_ROW or (side - 1) * step > MEANS_BESIDE:
+        return None
+    if way.error or way.again is not None or any(np.ptp(factor) for factor in way.factors):
+        return None
+    tap = math.prod(float(factor[0]) for factor in way.factors)
+    if way.divisor and (abs(way.direction) != 1 or way.divisor != side**2):
+        return None
+    if tap != (1.0 if way.divisor else side**-2.0):
+        return None
+    factor = _factor_of(side**2, way.direction, pixel == np.int16)
+    isa = planner.best_isa(numerics_of("f32", "f32"))
+    if factor is None or isa is None or not has_means(isa):
+        return None
+    return MeanSums(extent, pixel), Means(np.array([factor], np.float32))
+
+
+@lru_cache(maxsize=64)
+def _factor_of(count: int, direction: int, is_signed: bool) -> float | None:
+    """Return a float by which sums of some pixels become means rounded as their quotients are.
+
+    With r = (1 + d) / n, a product is off its quotient by d times this, so by at most d times the
+    largest pixel. A quotient s / n that is not half way is no nearer to it than 1 / 2n for odd n,
+    as 2s is not a multiple of n there, and than 1 / n for even n. Exactly half way is only a
+    quotient of an even n: its product is on the side that the sign of d tells. Without a direction,
+    1 / n is a power of two, and r has to be that.
+    """
+    near = np.float32(1 / count)
+    for factor in (near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(1))):
+        off = Fraction(float(factor)) * count - 1
+        if direction == 0:
+            if off == 0:
+                return float(factor)
+        elif count % 2:
+            if abs(off) * _LARGEST < Fraction(1, 2 * count):
+                return float(factor)
+        elif off * direction > 0 and abs(off) * _LARGEST < Fraction(1, count) and not is_signed:
+            # Signed sums that are half way would be moved up or down, not from zero or to it.
+            return float(factor)
+    return None
