@@ -143,6 +143,11 @@ EXACT_LIMBS = 97
 
 # Rows that `pixel_columns` makes together.
 PIXEL_LINES = 4
+# Filters of 16-bit integers in pairs: most channels of a pixel, results of a vector, at most and
+# at least.
+PAIR_CHANNELS = 4
+PAIR_RESULTS = 32
+LEAST_PAIR_RESULTS = 16
 
 # Constants that the library lists, by the first word of their C names, PPLCONV_<word>_<name>.
 NUMBERS = {
@@ -169,5 +174,8 @@ ENUMERATIONS = (
         "PPLCONV_MOST_REGISTERS": MOST_REGISTERS,
         "PPLCONV_EXACT_LIMBS": EXACT_LIMBS,
         "PPLCONV_PIXEL_LINES": PIXEL_LINES,
+        "PPLCONV_PAIR_CHANNELS": PAIR_CHANNELS,
+        "PPLCONV_PAIR_RESULTS": PAIR_RESULTS,
+        "PPLCONV_LEAST_PAIR_RESULTS": LEAST_PAIR_RESULTS,
     },
 )

@@ -4,5 +4,7 @@ from typing import Any
 
 from .work import Work
 
+def has_pairs(isa: str) -> bool: ...
+
 class Bands(Work):
     def __new__(cls, fields: dict[str, Any], passes: Any, isa: str) -> Bands: ...
