@@ -144,6 +144,12 @@ EXACT_LIMBS = 97
 # Rows that `pixel_columns` makes together.
 PIXEL_LINES = 4
 
+# Filters of 16-bit integers in pairs: most channels of a pixel, results of a vector, at most and
+# at least.
+PAIR_CHANNELS = 4
+PAIR_RESULTS = 32
+LEAST_PAIR_RESULTS = 16
+
 # The most taps of `box_rows`.
 BOX_TAPS = 128
 
@@ -177,5 +183,8 @@ ENUMERATIONS = (
         "PPLCONV_PIXEL_LINES": PIXEL_LINES,
         "PPLCONV_BOX_TAPS": BOX_TAPS,
         "PPLCONV_MEANS_BESIDE": MEANS_BESIDE,
+        "PPLCONV_PAIR_CHANNELS": PAIR_CHANNELS,
+        "PPLCONV_PAIR_RESULTS": PAIR_RESULTS,
+        "PPLCONV_LEAST_PAIR_RESULTS": LEAST_PAIR_RESULTS,
     },
 )

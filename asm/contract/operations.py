@@ -40,6 +40,7 @@ from asm.contract.packing import (
     PAD_CHANNELS,
     STORE_TRANSPOSED,
 )
+from asm.contract.pairs import PAIR_PIXELS, PAIR_SUMS
 from asm.contract.quantized import (
     DEQUANTIZE,
     LOOKUP,
@@ -85,6 +86,8 @@ _ALL = (
     FILTER_SQUARES,
     FILTER_MEANS,
     FILTER_MIRRORED,
+    PAIR_PIXELS,
+    PAIR_SUMS,
     PIXEL_COLUMNS,
     WHOLE_SUMS,
     READ_PIXELS,

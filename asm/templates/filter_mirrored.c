@@ -2,16 +2,13 @@
  * exactly. Their sums, in pairs, are multiplied by weights of two digits: sums of products are
  * integers of 32 bits, whose upper halves are results, and whose lower halves say how far these are
  * from half way. */
-#include "filter_row.h"
+#include "pair_products.h"
 
 #define WHOLLY _Pragma("GCC unroll 8")
 
 enum { MOST = 5, PAIRS = 3, HALF_BITS = 15, LOW_BITS = 15 };
 
 typedef const struct pplconv_filter_mirrored_args arguments;
-typedef int32_t sums __attribute__((vector_size(PPLCONV_VECTOR_BYTES)));
-/* A pair of weights, of 16 bits each. */
-typedef int32_t weight_pair __attribute__((aligned(2), may_alias));
 typedef uint8_t unaligned_bytes
     __attribute__((vector_size(PPLCONV_VECTOR_BYTES / 2), aligned(1), may_alias));
 
@@ -25,22 +22,12 @@ INLINE words lower_pairs(words a, words b) {
 INLINE words upper_pairs(words a, words b) {
     return (words)_mm512_unpackhi_epi16((__m512i)a, (__m512i)b);
 }
-INLINE sums add_products(sums total, words pairs, sums weights) {
-#ifdef __AVX512VNNI__
-    return (sums)_mm512_dpwssd_epi32((__m512i)total, (__m512i)pairs, (__m512i)weights);
-#else
-    return total + (sums)_mm512_madd_epi16((__m512i)pairs, (__m512i)weights);
-#endif
-}
 #else
 INLINE words lower_pairs(words a, words b) {
     return (words)_mm256_unpacklo_epi16((__m256i)a, (__m256i)b);
 }
 INLINE words upper_pairs(words a, words b) {
     return (words)_mm256_unpackhi_epi16((__m256i)a, (__m256i)b);
-}
-INLINE sums add_products(sums total, words pairs, sums weights) {
-    return total + (sums)_mm256_madd_epi16((__m256i)pairs, (__m256i)weights);
 }
 #endif
 

@@ -22,6 +22,7 @@ class RowSums(NamedTuple):
     running: bool = False
     near: float = 0.0
     digits: NDArray[np.int16] | None = None
+    pairs: NDArray[np.int64] | None = None
 
 class Short(NamedTuple):
     passes: tuple[bool, ...]
@@ -38,6 +39,7 @@ class Means(NamedTuple):
     factor: NDArray[np.float32]
 
 def has_rows(array: NDArray[Any]) -> bool: ...
+def paired_isa() -> str | None: ...
 def is_open(rounding: Rounding | Short | Means | None) -> bool: ...
 
 class Banded:

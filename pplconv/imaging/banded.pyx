@@ -25,6 +25,7 @@ from pplconv.runtime import ForkableLock
 from pplconv.schedules.band_loops import PIXELS
 from pplconv.schedules.band_loops import READ as NAMES_READ
 from pplconv.schedules.band_loops import SUMS as MODES
+from pplconv.schedules.band_loops import has_pairs
 
 # For each type of sums, the types of images that need no conversion beforehand.
 READ = {PIXELS[computed]: frozenset([PIXELS[pixel] for pixel in names])
@@ -115,6 +116,8 @@ class RowSums(NamedTuple):
         As in `Rounding`, where blocks of rows make and round the sums; else 0.
     digits : ndarray of int16, optional
         With `near`, the weights of a mirrored kernel of bytes, as `mirrored_digits` has them.
+    pairs : ndarray of int64, optional
+        With `near`, the weights of a kernel of 16-bit integers, as `pair_weights` has them.
     """
 
     weights: np.ndarray
@@ -122,6 +125,7 @@ class RowSums(NamedTuple):
     running: bool = False
     near: float = 0.0
     digits: np.ndarray | None = None
+    pairs: np.ndarray | None = None
 
 
 class Short(NamedTuple):
@@ -243,6 +247,16 @@ cdef int check_rounding(object rounding, object results, object dtype, tuple ext
     return again_numbers
 
 
+def paired_isa():
+    """Instruction set of filters of 16-bit integers by pairs, in the current environment, if any.
+    """
+    for product in ("u8", "f32"):
+        isa = planner.best_isa(numerics_of(product, product))
+        if isa is not None and has_pairs(isa):
+            return isa
+    return None
+
+
 def is_open(rounding):
     """Whether sums may leave a rounding open, so that they are made again from their pixels."""
     if not isinstance(rounding, Rounding):
@@ -335,7 +349,7 @@ cdef class Banded:
             low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
         elif results.dtype != value.dtype:
             raise ValueError("results are of the type of the sums")
-        near, digits, mirrored = 0.0, None, None
+        near, digits, mirrored, paired = 0.0, None, None, None
         if floats is not None:
             by_rows, weights = (True,) * floats.passes, floats.weights
             near, digits = floats.near, floats.digits
@@ -344,6 +358,11 @@ cdef class Banded:
                 raise ValueError("each weight has two digits")
             if digits is not None:
                 mirrored = planner.best_isa(numerics_of("u8", "u8"))
+            elif floats.pairs is not None:
+                digits, paired = floats.pairs, paired_isa()
+                if digits.dtype != np.int64 or digits.shape != (
+                        9 + 6 * extent[0] * (extent[1] // 2 + 1),):
+                    raise ValueError("each pair of weights has two digits and longer weights")
         if by_rows:
             taps = extent
             of = np.dtype(np.uint16) if words else value.dtype
@@ -373,8 +392,8 @@ cdef class Banded:
             "separable": limits is not None and limits.separable,
             "by_rows": by_rows, "words": words, "means": means is not None, "pitch": pitch,
             "first": first, "wide": wide, "is_open": is_open(limits),
-            "near": near, "mirrored": mirrored, "is_running": running, "box": box,
-            "origin": origin,
+            "near": near, "mirrored": mirrored, "paired": paired, "is_running": running,
+            "box": box, "origin": origin,
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .fixed_point import two_digits
+
 __all__ = ["mirrored_digits"]
 
 Array = npt.NDArray[Any]
@@ -56,7 +58,7 @@ def mirrored_digits(taps: Array, extent: tuple[int, int], *, separable: bool) ->
     weights = np.array([kernel[middle + y, middle + x] for y, x in order])
     # A sum of pixels times the errors of weights is less than half of the low digit's 2**15.
     numbers = np.rint(np.ldexp(weights, _BITS)).astype(np.int64)
-    high = numbers + (1 << _LOW_BITS - 1) >> _LOW_BITS
+    high, low = two_digits(numbers, _LOW_BITS)
     if high.max() >= 1 << _LOW_BITS:
         return None
-    return np.concatenate([high, numbers - (high << _LOW_BITS)]).astype(np.int16)
+    return np.concatenate([high, low]).astype(np.int16)

@@ -61,8 +61,8 @@ class Operator(Protocol):
     def block_sums(self) -> RowSums | None:
         """Taps of sums that may be made in blocks of rows: results of float32."""
 
-    def rounded_sums(self, *, exact: bool) -> RowSums | None:
-        """Taps of sums that may be made in blocks of rows: results of integers."""
+    def rounded_sums(self, *, exact: bool, paired: bool) -> RowSums | None:
+        """Taps of results of integers, in blocks of rows or, where `paired`, by pairs."""
 
     @property
     def convolutions(self) -> tuple[Conv2d, ...]:
@@ -106,9 +106,9 @@ class Bank:
             return None
         return RowSums(self._bank.ravel(), 1)
 
-    def rounded_sums(self, *, exact: bool) -> RowSums | None:
-        """Taps of one kernel of few rows, in float32: in float64 rows would share nothing."""
-        if self.extent[0] > MOST_ROWS or self.dtype != np.float32:
+    def rounded_sums(self, *, exact: bool, paired: bool) -> RowSums | None:
+        """Taps of one kernel of few rows; blocks of rows would share nothing in float64."""
+        if self.extent[0] > MOST_ROWS or not (paired or self.dtype == np.float32):
             return None
         return self.block_sums
 
@@ -171,7 +171,7 @@ class Separable:
             return self.row_sums
         return RowSums(np.concatenate([self._across, self._down]), 2)
 
-    def rounded_sums(self, *, exact: bool) -> RowSums | None:
+    def rounded_sums(self, *, exact: bool, paired: bool) -> RowSums | None:
         """Taps of a row and a column; exact ones of equal taps have fewer additions otherwise."""
         if self.extent[0] > MOST_ROWS or self.products > MOST_BLOCK_VECTORS:
             return None

@@ -39,7 +39,7 @@ class ShortSums:
         self.extent = extent
         self.products = len(short.weights)
 
-    def rounded_sums(self, *, exact: bool) -> None:
+    def rounded_sums(self, *, exact: bool, paired: bool) -> None:
         """Nothing: there are no sums to round."""
 
 

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t
 from pplconv.schedules.band_job cimport BandJob
 from pplconv.schedules.box_lines cimport BoxLines
 from pplconv.schedules.mirror_lines cimport MirrorLines
+from pplconv.schedules.pair_lines cimport PairLines
 from pplconv.schedules.work cimport Work
 
 
@@ -14,6 +15,7 @@ cdef class Bands(Work):
     cdef bint is_floats
     cdef BoxLines floats
     cdef MirrorLines integers
+    cdef PairLines pairs
     cdef object kept
     cdef int64_t image_rows, image_columns
 
@@ -22,5 +24,6 @@ cdef class Bands(Work):
     cdef bint take_floats(self, fields, words) noexcept
     cdef bint take_boxes(self, fields, str isa) except -1
     cdef bint take_integers(self, fields, words, str isa) except -1
+    cdef bint take_pairs_of(self, paired) except -1
     cdef list lay_out(self, list sizes)
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1

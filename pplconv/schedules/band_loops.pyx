@@ -21,6 +21,7 @@ from pplconv.schedules.float_lines cimport (
 from pplconv.schedules.image_rows cimport IMAGE, RESULTS
 from pplconv.schedules.integer_lines cimport INDEX, LINE, IntegerLines, run_integer_lines
 from pplconv.schedules.mirror_lines cimport lay_out_mirrors, run_mirror_lines, take_mirrors
+from pplconv.schedules.pair_lines cimport lay_out_pairs, run_pair_lines, take_pairs
 from pplconv.schedules.pixel_loops cimport lay_pixels
 from pplconv.schedules.row_lines cimport SHORT, run_lines
 from pplconv.schedules.square_lines cimport run_squares, take_means, take_squares
@@ -101,6 +102,17 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         store(j, t, first, rows, scratch + j.places[0], dst, scratch)
 
 
+def has_pairs(str isa):
+    """Whether filters of 16-bit integers by pairs have kernels of an instruction set, or below it.
+
+    Parameters
+    ----------
+    isa : str
+        Level of a ladder.
+    """
+    return find_if_any("pair_sums", "s16", isa) != NULL
+
+
 cdef class Bands(Work):
     """A filter compiled.
 
@@ -121,10 +133,10 @@ cdef class Bands(Work):
         square of pixels of 16 bits; ``is_open``, whether sums may leave a
         rounding open; ``near``, how far a sum may be from the integer that blocks of rows round it
         to, or 0; ``mirrored``, where mirrored weights have digits the instruction
-        set of products of bytes, else None; ``is_running``, whether sums of columns are moved from
-        row to row; ``box``, whether the taps of a row, and of a column, are equal, whose sums
-        strips of columns make, and ``origin``, the number of the first row that is seen;
-        ``again``, how
+        set of products of bytes, else None; ``paired``, the same where weights are of pairs;
+        ``is_running``, whether sums of columns are moved from row to row; ``box``, whether the taps
+        of a row, and of a column, are equal, whose sums strips of columns make, and ``origin``, the
+        number of the first row that is seen; ``again``, how
         many numbers of a kernel its open results are computed again with in float64, or 0; ``low``
         and ``high``, limits of integers. ``image_rs``, ``result_rs`` and ``result_ps`` are bytes
         from row to row, and from plane to plane of results.
@@ -150,8 +162,8 @@ cdef class Bands(Work):
         self.kept = passes
         strides = frozenset(("image_rs", "result_rs", "result_ps"))
         unchecked = ("low", "high", "near", "origin", "box")
-        words, by_rows, mirrored, means = map(
-            fields.pop, ("words", "by_rows", "mirrored", "means"))
+        words, by_rows, mirrored, paired, means = map(
+            fields.pop, ("words", "by_rows", "mirrored", "paired", "means"))
         check_numbers({n: v for n, v in fields.items() if n not in (*strides, *unchecked)},
                       frozenset())
         for name in strides:
@@ -213,6 +225,7 @@ cdef class Bands(Work):
                            else run_box_lines if self.take_boxes(fields, isa)
                            else run_mirror_lines if self.take_integers(fields, words, isa) and (
                                take_mirrors(&self.integers, mirrored, isa))
+                           else run_pair_lines if self.take_pairs_of(paired)
                            else run_integer_lines if self.job == &self.integers
                            else run_lines)
         elif means:
@@ -339,6 +352,14 @@ cdef class Bands(Work):
         self.job = &self.integers
         return True
 
+    cdef bint take_pairs_of(self, paired) except -1:
+        """Take weights of pairs, if there are any for the sums of blocks of rows."""
+        if self.job != &self.integers or not take_pairs(
+                &self.pairs, &self.integers.lines, paired):
+            return False
+        self.job = &self.pairs
+        return True
+
     cdef list lay_out(self, list sizes):
         """Give parts of a thread's scratch some sizes; returns their offsets."""
         cdef BandJob *j = &self.own
@@ -418,6 +439,9 @@ cdef class Bands(Work):
         self.integers.lines.longest_run, run = j.longest_run, runs + 3 * j.longest_run
         if self.job == &self.integers:
             self.thread_scratch = lay_out_mirrors(&self.integers, run[0], run[1], run[2])
+        elif self.job == &self.pairs:
+            self.pairs.lines.longest_run = j.longest_run
+            self.thread_scratch = lay_out_pairs(&self.pairs)
         elif self.job == &self.floats:
             if self.is_floats:
                 size = lay_out_lines(&self.floats.lines, rows, runs, j.longest_run)

@@ -1,0 +1,64 @@
+/* Pixels of a row in pairs, channel by channel, or such pairs as pixels again. */
+#include "filter_row.h"
+
+/* Bytes from what is read, or written, of an image to what caches are asked for. */
+enum { AHEAD = 4096 };
+
+typedef const struct pplconv_pair_pixels_args arguments;
+typedef uint16_t number __attribute__((aligned(1), may_alias));
+
+#if PPLCONV_VECTOR_BYTES == 64
+enum { NUMBERS = 32 };
+typedef uint16_t places[NUMBERS];
+
+INLINE void move_vector(char *dst, const char *src, const uint16_t *from) {
+    const __m512i x = _mm512_loadu_si512(src), order = _mm512_loadu_si512(from);
+    _mm512_storeu_si512(dst, _mm512_permutexvar_epi16(order, x));
+}
+#else
+enum { NUMBERS = 8 };
+typedef uint16_t places[NUMBERS];
+
+INLINE void move_vector(char *dst, const char *src, const uint16_t *from) {
+    uint8_t bytes[2 * NUMBERS];
+    UNROLL for (int k = 0; k < NUMBERS; k++) {
+        bytes[2 * k] = (uint8_t)(2 * from[k]);
+        bytes[2 * k + 1] = (uint8_t)(2 * from[k] + 1);
+    }
+    const __m128i x = _mm_loadu_si128((const __m128i *)src);
+    const __m128i order = _mm_loadu_si128((const __m128i *)bytes);
+    _mm_storeu_si128((__m128i *)dst, _mm_shuffle_epi8(x, order));
+}
+#endif
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    arguments *a = argument;
+    const char *src = a->src;
+    char *dst = a->dst;
+    const int64_t channels = a->channels, group = 2 * channels;
+    places from = {0};
+    int64_t whole = 0, i = 0;
+    /* Places of whole groups of two pixels in a vector. */
+    for (; whole + group <= NUMBERS; whole += group) {
+        for (int64_t c = 0; c < channels; c++) {
+            for (int64_t second = 0; second < 2; second++) {
+                const int64_t pixel = second * channels + c, pair = 2 * c + second;
+                from[whole + (a->back ? pixel : pair)] =
+                    (uint16_t)(whole + (a->back ? pair : pixel));
+            }
+        }
+    }
+    /* Numbers behind whole groups are written again. */
+    for (; i + NUMBERS <= a->count; i += whole) {
+        __builtin_prefetch((a->back ? dst : src) + 2 * i + AHEAD);
+        move_vector(dst + 2 * i, src + 2 * i, from);
+    }
+    for (; i < a->count; i += group) {
+        for (int64_t k = 0; k < group && i + k < a->count; k++) {
+            const int64_t pair = k < channels ? 2 * k : 2 * (k - channels) + 1;
+            const int64_t to = i + (a->back ? k : pair), at = i + (a->back ? pair : k);
+            ((number *)dst)[to] = ((const number *)src)[at];
+        }
+    }
+    clean_registers();
+}

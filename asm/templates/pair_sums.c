@@ -1,0 +1,162 @@
+/* Rows of a filter of 16-bit integers. Neighbours of a row are pairs in lanes of 32 bits, which are
+ * multiplied by weights of two digits: sums of a lane for its first pixel have one set of weights,
+ * those for its second pixel another one. Fractions of sums tell how far results are from half
+ * way. The few that are near it are made again of longer weights. */
+#include "pair_products.h"
+
+#define WHOLLY _Pragma("GCC unroll 8")
+
+enum {
+    LANES = PPLCONV_VECTOR_BYTES / 4,
+    RESULTS = 2 * LANES,
+    /* Vectors of a block: each has four vectors of sums, and shares weights with the others. */
+    MANY = PPLCONV_VECTOR_BYTES == 64 ? 4 : 2,
+    DIGITS = 4,
+};
+
+typedef const struct pplconv_pair_sums_args arguments;
+typedef uint16_t unaligned_words
+    __attribute__((vector_size(PPLCONV_VECTOR_BYTES), aligned(1), may_alias));
+typedef int16_t pixel __attribute__((aligned(1), may_alias));
+
+struct numbers {
+    int64_t fraction, shift, start, near, rows, fine_fraction, fine_start, fine_near, flip;
+};
+
+#if PPLCONV_VECTOR_BYTES == 64
+#define OF_VECTOR(name) _mm512_##name
+typedef __m512i vector;
+INLINE vector both_pixels(vector first, vector second) {
+    const vector order =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
+    return _mm512_shuffle_epi8(_mm512_packs_epi32(first, second), order);
+}
+INLINE uint32_t at_most(vector x, vector most) { return _mm512_cmple_epu32_mask(x, most); }
+INLINE vector both(vector a, vector b) { return _mm512_and_si512(a, b); }
+#else
+#define OF_VECTOR(name) _mm256_##name
+typedef __m256i vector;
+INLINE vector both_pixels(vector first, vector second) {
+    const vector order = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
+    return _mm256_shuffle_epi8(_mm256_packs_epi32(first, second), order);
+}
+INLINE uint32_t at_most(vector x, vector most) {
+    const vector is = _mm256_cmpeq_epi32(_mm256_min_epu32(x, most), x);
+    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(is));
+}
+INLINE vector both(vector a, vector b) { return _mm256_and_si256(a, b); }
+#endif
+
+/* Sum up a result again, of longer weights: its lane begins at `at` bytes of rows. Whether its
+ * rounding stays open. */
+static int sum_again(arguments *a, const struct numbers *n, int64_t at, int64_t second, pixel *to) {
+    const int64_t *weights = (const int64_t *)a->fine + 2 * second;
+    const char *const *rows = a->rows;
+    int64_t sum = n->fine_start;
+    for (int64_t r = 0; r < a->tap_rows; r++) {
+        const char *from = rows[r] + at;
+        for (int64_t k = 0; k < a->pairs; k++, weights += 4, from += a->step) {
+            const pixel *x = (const pixel *)from;
+            sum += (int16_t)(x[0] ^ n->flip) * weights[0];
+            sum += (int16_t)(x[1] ^ n->flip) * weights[1];
+            /* Vectors of few products would take much code. */
+            __asm__("" : "+r"(sum));
+        }
+    }
+    const int64_t mask = ((int64_t)1 << n->fine_fraction) - 1;
+    if (((sum + n->fine_near) & mask) <= 2 * n->fine_near) return 1;
+    sum >>= n->fine_fraction;
+    if (sum > INT16_MAX) sum = INT16_MAX;
+    if (sum < INT16_MIN) sum = INT16_MIN;
+    *to = (pixel)(sum ^ n->flip);
+    return 0;
+}
+
+/* Settle results of a vector by bits of lanes; whether one of them stays open, which ends it. */
+static __attribute__((noinline)) int settle(arguments *a, const struct numbers *n, int64_t i,
+                                            const uint32_t *near) {
+    pixel *to = (pixel *)a->dst + i;
+    for (int64_t second = 0; second < 2; second++) {
+        for (uint32_t bits = near[second]; bits; bits &= bits - 1) {
+            const int64_t at = 2 * __builtin_ctz(bits);
+            if (i + at + second < a->count &&
+                sum_again(a, n, 2 * (i + at), second, to + at + second))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+INLINE vector splat(int64_t x) { return OF_VECTOR(set1_epi32)((int)x); }
+
+/* Make some vectors of results from result i on; gives how many of them are listed. */
+INLINE int64_t make_block(arguments *a, const struct numbers *n, int64_t i, int64_t *open,
+                          const int many) {
+    const char *const *rows = a->rows;
+    const weight_pair *weights = a->weights;
+    const sums zero = {0};
+    const __m128i shift = _mm_cvtsi64_si128(n->shift);
+    const __m128i fraction = _mm_cvtsi64_si128(n->fraction);
+    const words flip = (words){0} + (uint16_t)n->flip;
+    sums y[MANY][2], low[MANY][2];
+    WHOLLY for (int v = 0; v < many; v++) y[v][0] = y[v][1] = (sums)splat(n->start);
+    for (int64_t r = 0; r < a->tap_rows;) {
+        const int64_t end = r + n->rows < a->tap_rows ? r + n->rows : a->tap_rows;
+        /* Half of what is shifted out. */
+        WHOLLY for (int v = 0; v < many; v++) low[v][0] = low[v][1] =
+            (sums)splat((int64_t)1 << n->shift >> 1);
+        for (; r < end; r++) {
+            const char *from = rows[r] + 2 * i;
+            for (int64_t k = 0; k < a->pairs; k++, from += a->step, weights += DIGITS) {
+                const sums w[DIGITS] = {zero + weights[0], zero + weights[1], zero + weights[2],
+                                        zero + weights[3]};
+                WHOLLY for (int v = 0; v < many; v++) {
+                    const words x = ((const unaligned_words *)from)[v] ^ flip;
+                    y[v][0] = add_products(y[v][0], x, w[0]);
+                    y[v][1] = add_products(y[v][1], x, w[1]);
+                    low[v][0] = add_products(low[v][0], x, w[2]);
+                    low[v][1] = add_products(low[v][1], x, w[3]);
+                }
+            }
+        }
+        WHOLLY for (int v = 0; v < many; v++) WHOLLY for (int p = 0; p < 2; p++) y[v][p] =
+            (sums)OF_VECTOR(add_epi32)((vector)y[v][p],
+                                       OF_VECTOR(sra_epi32)((vector)low[v][p], shift));
+    }
+    const vector twice = splat(2 * n->near);
+    const vector mask = splat(((int64_t)1 << n->fraction) - 1);
+    vector away[MANY][2], least = splat(-1);
+    WHOLLY for (int v = 0; v < many; v++) {
+        const vector first = (vector)y[v][0], second = (vector)y[v][1];
+        const words x = (words)both_pixels(OF_VECTOR(sra_epi32)(first, fraction),
+                                           OF_VECTOR(sra_epi32)(second, fraction)) ^
+                        flip;
+        char *to = (char *)a->dst + 2 * i + v * PPLCONV_VECTOR_BYTES;
+        if (many == 1 && i + RESULTS > a->count) memcpy(to, &x, (size_t)(2 * (a->count - i)));
+        else *(unaligned_words *)to = x;
+        WHOLLY for (int p = 0; p < 2; p++) {
+            away[v][p] = both((vector)y[v][p], mask);
+            least = OF_VECTOR(min_epu32)(least, away[v][p]);
+        }
+    }
+    if (__builtin_expect(!at_most(least, twice), 1)) return 0;
+    int64_t found = 0;
+    WHOLLY for (int v = 0; v < many; v++) {
+        const uint32_t bits[2] = {at_most(away[v][0], twice), at_most(away[v][1], twice)};
+        if ((bits[0] | bits[1]) && settle(a, n, i + v * RESULTS, bits))
+            open[found++] = i + v * RESULTS;
+    }
+    return found;
+}
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    arguments *a = argument;
+    const struct numbers *n = a->parameters;
+    int64_t *open = a->open, *count = a->open_count, found = 0, i = 0;
+    for (; i + MANY * RESULTS <= a->count; i += MANY * RESULTS)
+        found += make_block(a, n, i, open + found, MANY);
+    for (; i < a->count; i += RESULTS) found += make_block(a, n, i, open + found, 1);
+    *count = found;
+    clean_registers();
+}

@@ -1,0 +1,182 @@
+"""Weights as integers of two digits: products of integers of 16 bits, and their error."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["pair_weights", "two_digits"]
+
+Array = npt.NDArray[Any]
+
+# Fractions of results, and bits of low digits, in the order in which they are tried.
+_FRACTIONS = range(16, 7, -1)
+_SHIFTS = range(16, 1, -1)
+# Largest magnitude of a pixel less half of its range, and the largest pixel.
+_MOST = 1 << 15
+_MOST_PIXEL = (1 << 16) - 1
+# Sums of low digits times such a number, with what rounds them, are less than 2**31.
+_MOST_LOW = (1 << 16) - 2
+# Fractions of longer weights at most, so that weights are integers without error in float64; bits
+# of their sums.
+_FINE_BITS = 46
+_FINE_SUM_BITS = 61
+# Share of the results that are made again of longer weights, at most; below the first one, shifts
+# are fewer.
+_RARE = 2.0**-10
+_MOST_AGAIN = 2.0**-6
+# Sums of multiples of a larger power of two than this one would be half way too often.
+_TIES = 14
+# Sums of weights are rounded; their factors' products, too.
+_MARGIN = 1 + 1e-9
+_ROUNDED = 2.0**-48
+
+
+def two_digits(numbers: Array, low_bits: int) -> tuple[Array, Array]:
+    """Return high and low digits of integers.
+
+    Parameters
+    ----------
+    numbers : ndarray of int64
+        Integers.
+    low_bits : int
+        Bits of the low digit: ``numbers == high * 2**low_bits + low``, where ``low`` is at least
+        ``-2**(low_bits - 1)`` and less than ``2**(low_bits - 1)``.
+    """
+    high = numbers + (1 << low_bits - 1) >> low_bits
+    return high, numbers - (high << low_bits)
+
+
+def pair_weights(
+    taps: Array, extent: tuple[int, int], dtype: np.dtype[Any], *, separable: bool
+) -> Array | None:
+    """Return the weights of a kernel as ``pair_sums`` has them, if it takes the kernel.
+
+    Parameters
+    ----------
+    taps : ndarray of float64
+        Of the kernel; with `separable`, of a column and a row.
+    extent : (int, int)
+        Rows and columns of the kernel.
+    dtype : dtype
+        Of pixels and results, uint16 or int16.
+    separable : bool
+        Whether the kernel is the product of a column and a row.
+
+    Returns
+    -------
+    ndarray of int64, optional
+        The nine parameters, the fine weights, and the weights of two digits.
+
+    Notes
+    -----
+    A pixel x is an integer of 16 bits; of uint16, x is the pixel less 2**15, and so is a result.
+    The sum of w * x is ``total + start``, where `start` makes up for what was subtracted, and has
+    half a unit to round to the nearest.
+
+    Weights times ``2**(fraction + shift)`` are rounded to integers ``high * 2**shift + low``. Sums
+    of low * x over `together` rows of the kernel, with half of ``2**shift``, are below 2**31 in
+    magnitude, as abs(x) is at most 2**15 and the sum of abs(low) at most 2**16 - 2. Shifted to the
+    right, each errs by at most half a unit.
+
+    They, the sum of high * x and `start` are added modulo 2**32. The total is right nevertheless,
+    as its true value is in the range of int32: with P, the sum of positive weights, and N, that of
+    negative ones, sums of pixels of uint16 are from 65535 * N to 65535 * P, and those of int16 from
+    -32768 * P + 32767 * N to 32767 * P - 32768 * N. Their products with ``2**fraction`` and the
+    bound of the error are checked.
+
+    The error of the total in units of ``2**-fraction`` is at most that of the weights times 2**15,
+    divided by ``2**shift``, plus half a unit for each shifted sum, plus half a unit for `start`. It
+    is below `near`, which is added to the total: its fraction is at most ``2 * near`` where the
+    exact sum may be on the other side of half way.
+
+    Sums of fine weights are exact integers of 64 bits; only the weights are rounded, and `start`.
+    """
+    rows = extent[0]
+    kernel = np.outer(taps[:rows], taps[rows:]) if separable else taps.reshape(extent)
+    weight = float(np.abs(kernel).sum()) * _MARGIN
+    if not 0 < weight < 1 << 8 or not (np.ldexp(kernel, _TIES) % 1).any():
+        return None
+    offset = _MOST if dtype == np.uint16 else 0
+    total = math.fsum(kernel.ravel().tolist())
+    scale = max(math.frexp(weight)[1], 0)
+    fine_fraction = min(_FINE_BITS, _FINE_SUM_BITS - 17 - scale)
+    # The weights' rounding, that of products of factors, and that of `start`.
+    fine = np.rint(np.ldexp(kernel, fine_fraction)).astype(np.int64)
+    rest = weight * _ROUNDED * _MOST_PIXEL
+    fine_error = kernel.size * _MOST / 2 + math.ldexp(rest, fine_fraction) + 2
+    numbers = _coarse(kernel, weight, offset * (total - 1), offset, rest)
+    if numbers is None:
+        return None
+    coarse, high, low = numbers
+    half = 1 << fine_fraction - 1
+    fine_start = round(math.ldexp(offset * (total - 1), fine_fraction)) + half
+    parameters = np.array(
+        [*coarse, fine_fraction, fine_start, math.ceil(fine_error), offset],
+        np.int64,
+    )
+    digits = np.stack([_in_pairs(high), _in_pairs(low)], 2).astype(np.int16)
+    return np.concatenate([parameters, _in_pairs(fine).ravel(), digits.ravel().view(np.int64)])
+
+
+def _coarse(
+    kernel: Array, weight: float, start: float, offset: int, rest: float
+) -> tuple[tuple[int, ...], Array, Array] | None:
+    """Choose fraction and shift; returns the first five parameters, and both digits."""
+    positive = float(kernel[kernel > 0].sum()) * _MARGIN
+    negative = -float(kernel[kernel < 0].sum()) * _MARGIN
+    if offset:
+        most, least = _MOST_PIXEL * positive - offset, -_MOST_PIXEL * negative - offset
+    else:
+        most = (_MOST - 1) * positive + _MOST * negative
+        least = -_MOST * positive - (_MOST - 1) * negative
+    rows = len(kernel)
+    for fraction in _FRACTIONS:
+        # Few shifts are fast, short ones are precise.
+        for together in (rows, (rows + 1) // 2, 1):
+            shift = _shift(kernel, fraction, together)
+            scaled = np.ldexp(kernel, fraction + shift)
+            numbers = np.rint(scaled)
+            high, low = two_digits(numbers.astype(np.int64), shift)
+            error = math.ldexp(float(np.abs(scaled - numbers).sum()) * _MOST * _MARGIN, -shift)
+            error += math.ldexp(rest, fraction) + -(-rows // together) / 2 + 1
+            near = math.ceil(error)
+            if (2 * near + 1) * 2.0**-fraction <= _RARE:
+                break
+        half = 1 << fraction - 1
+        low_end = math.ldexp(least, fraction) + half
+        high_end = math.ldexp(most, fraction) + half + 2 * near
+        fits = low_end > -(2.0**31) and high_end < 2.0**31 - 1
+        if fits and high.min() >= -_MOST and high.max() < _MOST:
+            if (2 * near + 1) * 2.0**-fraction > _MOST_AGAIN:
+                return None
+            begin = round(math.ldexp(start, fraction)) + half + near
+            return (fraction, shift, begin, near, together), high, low
+    return None
+
+
+def _shift(kernel: Array, fraction: int, together: int) -> int:
+    """Return the most bits of a low digit, whose sums over some rows have 32 bits."""
+    for shift in _SHIFTS:
+        numbers = np.rint(np.ldexp(kernel, fraction + shift)).astype(np.int64)
+        low = np.abs(two_digits(numbers, shift)[1]).sum(1)
+        if np.add.reduceat(low, np.arange(0, len(low), together)).max() <= _MOST_LOW:
+            return shift
+    return 1
+
+
+def _in_pairs(weights: Array) -> Array:
+    """Return (rows, pairs, 2, 2): weights of pairs of pixels for the first pixel and the second.
+
+    The first pixel of a pair sees the pairs from its own one on; the second one does not see the
+    first pixel of that.
+    """
+    rows, columns = weights.shape
+    pairs = columns // 2 + 1
+    made = np.zeros((rows, 2, 2 * pairs), np.int64)
+    made[:, 0, :columns] = weights
+    made[:, 1, 1 : columns + 1] = weights
+    return made.reshape(rows, 2, pairs, 2).transpose(0, 2, 1, 3)
