@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from .graph_builder import GraphBuilder
 from .inferring import infer_outputs
-from .model_passes import mend_names, remove_unused
-from .names import have_unique_names
+from .model_passes import remove_unused
+from .names import have_unique_names, mend_names
 from .node_checks import ContradictionError, check_node, check_sizes
 from .nodes import attributes_of
 from .onnx_answers import compute_by_reference, infer_by_onnx
