@@ -27,26 +27,36 @@ To add an algorithm, add a module and name it in `ALGORITHMS`, most specialised 
 from __future__ import annotations
 
 from types import ModuleType
+from typing import TYPE_CHECKING
 
+from .._lazy import functions_later
 from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
 from ..problem import Problem
-from . import depthwise, depthwise_bytes, direct, gemm, im2col, pointwise, sparse, winograd
+from ..sparsity import WITHOUT_ZEROS
+from . import depthwise, direct, gemm, im2col, pointwise, winograd
 from .candidate import Candidate, KernelKey
 from .context import PlanContext, SparseTiles
 from .core_model import CoreModel
+from .depthwise_candidate import BYTE_PRODUCTS
 from .nest import Nest
+
+if TYPE_CHECKING:
+    from . import sparse
+else:
+    sparse = functions_later(__package__, "sparse")
 
 # For convolutions; `algorithm=` takes these names.
 ALGORITHMS = {
-    module.NAME: module for module in (depthwise, sparse, pointwise, winograd, direct, im2col)
+    depthwise.NAME: depthwise,
+    WITHOUT_ZEROS: sparse,
+    **{module.NAME: module for module in (pointwise, winograd, direct, im2col)},
 }
 # For matrix products.
-MATRIX_ALGORITHMS = {gemm.NAME: gemm, sparse.NAME: sparse}
+MATRIX_ALGORITHMS = {gemm.NAME: gemm, WITHOUT_ZEROS: sparse}
 
 _KINDS: dict[str, type[Candidate]] = {
     depthwise.NAME: depthwise.Depthwise,
-    sparse.NAME: sparse.Sparse,
     pointwise.NAME: Nest,
     winograd.NAME: winograd.Winograd,
     direct.NAME: direct.Direct,
@@ -60,7 +70,7 @@ def serving(problem: Problem) -> dict[str, ModuleType]:
     matrix = isinstance(problem, MatrixProblem)
     found: dict[str, ModuleType] = dict(MATRIX_ALGORITHMS if matrix else ALGORITHMS)
     if problem.sparsity is None:
-        del found[sparse.NAME]
+        del found[WITHOUT_ZEROS]
     if isinstance(problem, MatrixProblem):
         return found
     if not winograd.volunteers(problem):
@@ -73,12 +83,16 @@ def kind_of(algorithm: str) -> type[Candidate]:
 
     These are `Candidate.leaves_zeros_out` and `Candidate.transforms`.
     """
+    if algorithm == WITHOUT_ZEROS:
+        from .sparse import Sparse
+
+        return Sparse
     return _KINDS[algorithm]
 
 
 def only_for(numerics: Numerics) -> str | None:
     """Name the one algorithm that has kernels for a kind of product; None if several have."""
-    return depthwise.NAME if numerics.product in depthwise_bytes.PRODUCTS else None
+    return depthwise.NAME if numerics.product in BYTE_PRODUCTS else None
 
 
 def asked_in_turn(wanted: str, finite: bool) -> tuple[str, ...]:
