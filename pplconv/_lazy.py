@@ -174,6 +174,7 @@ class functions_later:
         return function
 
     def _imported(self) -> ModuleType:
+        place = f".{self._name}"
         with imports_that_stay(self._package.partition(".")[0]):
-            self._module = import_module(f".{self._name}", self._package)
+            self._module = import_module(place, self._package)
         return self._module

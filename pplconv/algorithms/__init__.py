@@ -26,13 +26,14 @@ To add an algorithm, add a module and name it in `ALGORITHMS`, most specialised 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from .._lazy import functions_later
 from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
-from ..problem import Problem
+from ..problem import ConvProblem, Problem
 from ..sparsity import WITHOUT_ZEROS
 from . import depthwise, direct, gemm, im2col, pointwise, winograd
 from .candidate import Candidate, KernelKey
@@ -42,18 +43,18 @@ from .depthwise_candidate import BYTE_PRODUCTS
 from .nest import Nest
 
 if TYPE_CHECKING:
-    from . import sparse
+    from . import sparse as _sparse
 else:
-    sparse = functions_later(__package__, "sparse")
+    _sparse = functions_later(__package__, "sparse")
 
 # For convolutions; `algorithm=` takes these names.
 ALGORITHMS = {
     depthwise.NAME: depthwise,
-    WITHOUT_ZEROS: sparse,
+    WITHOUT_ZEROS: _sparse,
     **{module.NAME: module for module in (pointwise, winograd, direct, im2col)},
 }
 # For matrix products.
-MATRIX_ALGORITHMS = {gemm.NAME: gemm, WITHOUT_ZEROS: sparse}
+MATRIX_ALGORITHMS = {gemm.NAME: gemm, WITHOUT_ZEROS: _sparse}
 
 _KINDS: dict[str, type[Candidate]] = {
     depthwise.NAME: depthwise.Depthwise,
@@ -90,6 +91,33 @@ def kind_of(algorithm: str) -> type[Candidate]:
     return _KINDS[algorithm]
 
 
+def floor_beside(
+    name: str, problem: Problem, around: PlanContext, core: CoreModel,
+    known: Callable[[str], Iterable[Mapping[str, float]] | None],
+) -> float:  # fmt: skip
+    """Give a bound of what an algorithm's candidates cost on one thread, from below.
+
+    Parameters
+    ----------
+    name : str
+        The algorithm, which serves the problem.
+    problem : Problem
+        The problem to compute.
+    around : PlanContext
+        Machine, kernels and types.
+    core : CoreModel
+        Of `around`.
+    known : callable
+        Takes another algorithm's name, and gives the costs of its candidates on one thread, term by
+        term; None if they are not known.
+    """
+    if name == im2col.NAME and isinstance(problem, ConvProblem):
+        costs = known(pointwise.NAME)
+        if costs is not None:
+            return im2col.floor_beside(problem, around, core, costs)
+    return 0.0
+
+
 def only_for(numerics: Numerics) -> str | None:
     """Name the one algorithm that has kernels for a kind of product; None if several have."""
     return depthwise.NAME if numerics.product in BYTE_PRODUCTS else None
@@ -124,6 +152,7 @@ __all__ = [
     "PlanContext",
     "SparseTiles",
     "asked_in_turn",
+    "floor_beside",
     "kind_of",
     "only_for",
     "serving",
