@@ -57,8 +57,9 @@ def test_all_opsets(opset):
     [
         # Above and below the size from which on they are copied in blocks, with whole blocks and
         # without; the last axis stays, moves, or has one element.
-        ((256, 192), (1, 0)), ((130, 257), (1, 0)), ((9, 100), (1, 0)), ((70, 65, 3, 3), (2, 3, 1, 0)),
-        ((70, 65, 3, 3), (1, 0, 2, 3)), ((3, 64, 128, 1), (3, 2, 0, 1)), ((5, 1, 130, 66), (1, 3, 2, 0)),
+        ((256, 192), (1, 0)), ((130, 257), (1, 0)), ((9, 100), (1, 0)),
+        ((70, 65, 3, 3), (2, 3, 1, 0)), ((70, 65, 3, 3), (1, 0, 2, 3)),
+        ((3, 64, 128, 1), (3, 2, 0, 1)), ((5, 1, 130, 66), (1, 3, 2, 0)),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.int64])
