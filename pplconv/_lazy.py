@@ -1,6 +1,7 @@
 """`lazy`: attributes computed at their first use; `on_demand`: names imported then.
 
-`imports_that_stay`: imports without collections of garbage.
+`functions_later`: functions imported when they are called. `imports_that_stay`: imports without
+collections of garbage.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import FrameType, ModuleType
 
 _Value = TypeVar("_Value")
 
@@ -142,3 +143,38 @@ def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return __getattr__
+
+
+class functions_later:
+    """A module whose functions can be named at once, and which is imported when one is called.
+
+    For tables that name functions of many modules, of which a program calls few. Its attributes are
+    functions that call those of the module; they stand for nothing else.
+
+    Parameters
+    ----------
+    package : str
+        The ``__package__`` of the module that names them.
+    name : str
+        The module's, relative to the package; ``".algorithms"`` lies beside the package.
+    """
+
+    def __init__(self, package: str, name: str) -> None:
+        self._package, self._name = package, name
+        self._module: ModuleType | None = None
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def function(*given: Any, **named: Any) -> Any:
+            return getattr(self._module or self._imported(), name)(*given, **named)
+
+        function.__name__ = function.__qualname__ = name
+        return function
+
+    def _imported(self) -> ModuleType:
+        place = f".{self._name}"
+        with imports_that_stay(self._package.partition(".")[0]):
+            self._module = import_module(place, self._package)
+        return self._module

@@ -26,27 +26,38 @@ To add an algorithm, add a module and name it in `ALGORITHMS`, most specialised 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
+from typing import TYPE_CHECKING
 
+from .._lazy import functions_later
 from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
-from ..problem import Problem
-from . import depthwise, depthwise_bytes, direct, gemm, im2col, pointwise, sparse, winograd
+from ..problem import ConvProblem, Problem
+from ..sparsity import WITHOUT_ZEROS
+from . import depthwise, direct, gemm, im2col, pointwise, winograd
 from .candidate import Candidate, KernelKey
 from .context import PlanContext, SparseTiles
 from .core_model import CoreModel
+from .depthwise_candidate import BYTE_PRODUCTS
 from .nest import Nest
+
+if TYPE_CHECKING:
+    from . import sparse as _sparse
+else:
+    _sparse = functions_later(__package__, "sparse")
 
 # For convolutions; `algorithm=` takes these names.
 ALGORITHMS = {
-    module.NAME: module for module in (depthwise, sparse, pointwise, winograd, direct, im2col)
+    depthwise.NAME: depthwise,
+    WITHOUT_ZEROS: _sparse,
+    **{module.NAME: module for module in (pointwise, winograd, direct, im2col)},
 }
 # For matrix products.
-MATRIX_ALGORITHMS = {gemm.NAME: gemm, sparse.NAME: sparse}
+MATRIX_ALGORITHMS = {gemm.NAME: gemm, WITHOUT_ZEROS: _sparse}
 
 _KINDS: dict[str, type[Candidate]] = {
     depthwise.NAME: depthwise.Depthwise,
-    sparse.NAME: sparse.Sparse,
     pointwise.NAME: Nest,
     winograd.NAME: winograd.Winograd,
     direct.NAME: direct.Direct,
@@ -60,7 +71,7 @@ def serving(problem: Problem) -> dict[str, ModuleType]:
     matrix = isinstance(problem, MatrixProblem)
     found: dict[str, ModuleType] = dict(MATRIX_ALGORITHMS if matrix else ALGORITHMS)
     if problem.sparsity is None:
-        del found[sparse.NAME]
+        del found[WITHOUT_ZEROS]
     if isinstance(problem, MatrixProblem):
         return found
     if not winograd.volunteers(problem):
@@ -73,12 +84,43 @@ def kind_of(algorithm: str) -> type[Candidate]:
 
     These are `Candidate.leaves_zeros_out` and `Candidate.transforms`.
     """
+    if algorithm == WITHOUT_ZEROS:
+        from .sparse import Sparse
+
+        return Sparse
     return _KINDS[algorithm]
+
+
+def floor_beside(
+    name: str, problem: Problem, around: PlanContext, core: CoreModel,
+    known: Callable[[str], Iterable[Mapping[str, float]] | None],
+) -> float:  # fmt: skip
+    """Give a bound of what an algorithm's candidates cost on one thread, from below.
+
+    Parameters
+    ----------
+    name : str
+        The algorithm, which serves the problem.
+    problem : Problem
+        The problem to compute.
+    around : PlanContext
+        Machine, kernels and types.
+    core : CoreModel
+        Of `around`.
+    known : callable
+        Takes another algorithm's name, and gives the costs of its candidates on one thread, term by
+        term; None if they are not known.
+    """
+    if name == im2col.NAME and isinstance(problem, ConvProblem):
+        costs = known(pointwise.NAME)
+        if costs is not None:
+            return im2col.floor_beside(problem, around, core, costs)
+    return 0.0
 
 
 def only_for(numerics: Numerics) -> str | None:
     """Name the one algorithm that has kernels for a kind of product; None if several have."""
-    return depthwise.NAME if numerics.product in depthwise_bytes.PRODUCTS else None
+    return depthwise.NAME if numerics.product in BYTE_PRODUCTS else None
 
 
 def asked_in_turn(wanted: str, finite: bool) -> tuple[str, ...]:
@@ -110,6 +152,7 @@ __all__ = [
     "PlanContext",
     "SparseTiles",
     "asked_in_turn",
+    "floor_beside",
     "kind_of",
     "only_for",
     "serving",

@@ -80,8 +80,11 @@ def balanced(total: int, largest: int, multiple: int, pieces: int = 1) -> int:
 
     There are at least `pieces` of them if `total` is large enough.
     """
-    count = max(ceil_div(total, max(largest, multiple)), min(pieces, ceil_div(total, multiple)))
-    return min(round_up(ceil_div(total, count), multiple), round_up(total, multiple))
+    # Written out, as a plan cuts hundreds of sizes.
+    units = -(-total // multiple)
+    count = max(-(-total // max(largest, multiple)), min(pieces, units))
+    each = -(-total // count)
+    return min(-(-each // multiple), units) * multiple
 
 
 def team_pieces(total: int, multiple: int, threads: int, cycles: float) -> int:

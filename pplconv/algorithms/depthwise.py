@@ -10,13 +10,12 @@ for the team, and the kernels load each input once for the outputs that it reach
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .._lazy import lazy
+from .._lazy import functions_later, lazy
 from .._records import record
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from . import depthwise_bytes
 from .candidate import (
     LINE,
     Candidate,
@@ -35,9 +34,14 @@ from .core_model import (
     direct_sum_floor,
     parts,
 )
-from .depthwise_candidate import DepthwiseCandidate
+from .depthwise_candidate import BYTE_PRODUCTS, DepthwiseCandidate
 from .direct_blocking import ranges
 from .error_bounds import direct_error_bound
+
+if TYPE_CHECKING:
+    from . import depthwise_bytes
+else:
+    depthwise_bytes = functions_later(__package__, "depthwise_bytes")
 
 NAME = DepthwiseCandidate.algorithm
 floor = direct_sum_floor
@@ -462,7 +466,7 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.ic != problem.groups:
         return _groups_refused(problem, numerics)
-    if numerics.product in depthwise_bytes.PRODUCTS:
+    if numerics.product in BYTE_PRODUCTS:
         if problem.layout == "NCHWc":
             return "bytes lie in NCHW or NHWC"
         return None
@@ -498,7 +502,7 @@ def _groups_refused(problem: ConvProblem, numerics: Numerics) -> str | None:
 
 def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:
     """Yield the segments worth an estimate."""
-    if around.numerics.product in depthwise_bytes.PRODUCTS:
+    if around.numerics.product in BYTE_PRODUCTS:
         yield from depthwise_bytes.candidates(problem, around)
         return
     p, threads = problem, around.threads

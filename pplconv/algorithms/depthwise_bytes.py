@@ -26,9 +26,6 @@ from .context import PlanContext
 from .core_model import TASK_CYCLES, CoreModel, conversion_cycles
 from .depthwise_candidate import DepthwiseCandidate
 
-# Kinds of products that its kernels compute: bytes in place, by weights of up to nine bits.
-PRODUCTS = ("u8d", "s8d")
-
 SQUARE_CYCLES = 0.3  # a tap of 3x3 or 5x5, for a vector of sums
 GENERIC_CYCLES = 6.0  # a tap of another kernel
 PLANE_CYCLES = 60.0  # a plane: its weights, the ends of its rows

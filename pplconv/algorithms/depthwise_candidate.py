@@ -11,6 +11,8 @@ from .candidate import Candidate, ceil_div
 from .core_model import busiest_share
 
 NAME = "depthwise"
+# Kinds of products of `depthwise_bytes`: bytes in place, by weights of up to nine bits.
+BYTE_PRODUCTS = ("u8d", "s8d")
 
 
 @record(frozen=True)

@@ -167,7 +167,7 @@ class DirectBlocking(Candidate):
         """Whether pixels pass through a slab with neighbouring channels."""
         return self.problem.layout == "NCHW"
 
-    @property
+    @lazy
     def turned(self) -> bool:
         """Whether outputs stay in the scratch as pixels until the task turns them into planes.
 
@@ -175,12 +175,12 @@ class DirectBlocking(Candidate):
         """
         return self.slab and self.numerics.exact
 
-    @property
+    @lazy
     def ic(self) -> int:
         """Input channels of a group."""
         return self.problem.ic // self.problem.groups
 
-    @property
+    @lazy
     def oc(self) -> int:
         """Output channels of a group."""
         return self.problem.oc // self.problem.groups
@@ -191,7 +191,7 @@ class DirectBlocking(Candidate):
         whole = self.channels % self.numerics.kr == 0
         return self.slab or self.numerics.converts_in or not whole
 
-    @property
+    @lazy
     def flat(self) -> bool:
         """Whether an image is one long row: a 1x1 kernel sees pixels, not rows."""
         return self.problem.is_pointwise and (self.turned or not self.slab)
@@ -220,12 +220,12 @@ class DirectBlocking(Candidate):
             return (p.oh, p.iw, p.oh, p.ow, 1, 1, 1, p.stride[1], 1, 1, 0, 0)
         return (p.ih, p.iw, p.oh, p.ow, p.kh, p.kw, *p.stride, *p.dilation, top, left)
 
-    @property
+    @lazy
     def images(self) -> int:
         """Images as the loops see them."""
         return 1 if self.flat and self.problem.layout == "NHWC" else self.problem.batch
 
-    @property
+    @lazy
     def channels(self) -> int:
         """Neighbouring input channels in one segment of the sum."""
         # A single block may be partly empty (images have 3 channels); only real channels are read.
@@ -262,7 +262,7 @@ class DirectBlocking(Candidate):
         """The panels of packed weights."""
         return weight_panels(self.problem, self.kernel, self.lanes)
 
-    @property
+    @lazy
     def k_packed(self) -> int:
         """Length of a packed sum: blocks of channels are whole, and each begins a group of k."""
         p = self.problem
@@ -289,7 +289,7 @@ class DirectBlocking(Candidate):
         rows = ceil_div(self.geometry[2], self.row_segment) if self.geometry[2] else 0
         return self.images * self.problem.groups * rows * ceil_div(self.oc, self.oc_segment)
 
-    @property
+    @lazy
     def slab_rows(self) -> int:
         """Input rows that a task's outputs see."""
         ih, _, _, _, kh, _, stride, _, dilation, *_ = self.geometry

@@ -27,6 +27,7 @@ import math
 from functools import lru_cache
 
 from ..matrix_problem import MatrixProblem
+from ..problem import ConvProblem
 from .candidate import LINE, ceil_div, round_up
 from .core_model import (
     FEW_CHANNELS,
@@ -58,6 +59,7 @@ SIEVE_CYCLES = 4.0, 6.5  # a vector of every second pixel: AVX2 has no shuffle o
 COPIED_CYCLES = 4.0
 TRANSPOSED_CYCLES = 8.0
 PACKED_BYTES = 5.0  # a cycle, of a B that comes from beyond L2
+PLANE_CYCLES = 3.0  # a vector of a plane into packed pixels
 WRITTEN_CYCLES = 2.0  # more for a vector of packed pixels that fill L2
 BEGIN_CYCLES = 12.0  # to begin the pixels of a tap or, if it is pointwise, of a channel
 COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
@@ -86,9 +88,12 @@ def moved_cycles(matrix: MatrixProblem, lanes: int) -> float:
 
 def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, float]:
     """Cycles of `nest` on `threads` threads, by term."""
-    p, numerics = nest.matrix, nest.numerics
+    # A nest's own names for sizes of its problem are slower: a plan costs hundreds of nests.
+    problem, numerics = nest.problem, nest.numerics
+    p = problem.matrix
+    oc, pixels, images, in_rows = p.n, p.m, p.images, p.c_in_rows
     by_pixels = nest.orientation == "pixels"
-    rows, columns = (nest.oc, nest.pixels) if by_pixels else (nest.pixels, nest.oc)
+    rows, columns = (oc, pixels) if by_pixels else (pixels, oc)
     row_segment = nest.oc_segment if by_pixels else nest.hw_segment
     column_segment = nest.hw_segment if by_pixels else nest.oc_segment
     panels = nest.panels
@@ -97,13 +102,13 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         (columns, column_segment, nest.nr if by_pixels else panels.width), nest.lanes,
         _cut_panels(nest), p.k, nest.k_block, panels.depth(1), numerics.kr,
     )  # fmt: skip
-    repeat = p.groups * nest.images
+    repeat = p.groups * images
     if by_pixels or nest.y_in_rows:
         narrow = ceil_div(columns, nest.nr if by_pixels else panels.width)
         runs = rows * narrow if narrow > 1 else ceil_div(rows, nest.mr)
-        outputs = nest.oc * nest.pixels * numerics.destination_bytes
         of_lines = nest.lanes * numerics.sum_bytes == LINE
-        tile += runs_cycles(core, outputs * repeat, runs, of_lines=of_lines)
+        outputs = nest.oc * nest.pixels * numerics.destination_bytes * repeat
+        tile += runs_cycles(core, outputs, runs, of_lines=of_lines)
     work = {
         "fma": fma * repeat,
         "tile": tile * repeat,
@@ -112,34 +117,34 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         "store": 0.0,
     }
     if nest.columns == BY_TASK:
-        work["pack"] += moved_cycles(p, nest.lanes) * nest.images
-    if not by_pixels and not nest.y_in_rows:
-        pages = min(nest.problem.output_pixels * numerics.sum_bytes / PAGE_BYTES, 1.0)
+        work["pack"] += moved_cycles(p, nest.lanes) * images
+    if not by_pixels and not in_rows:
+        pages = min(problem.output_pixels * numerics.sum_bytes / PAGE_BYTES, 1.0)
         across = STORE_TRANSPOSED_CYCLES + NEW_PAGE_CYCLES * pages
-        work["store"] = repeat * nest.oc * nest.pixels * across / nest.lanes
+        work["store"] = repeat * oc * pixels * across / nest.lanes
     if numerics.converts or nest.copied:
         # If segments share rows of the image, each segment converts them.
         reads = nest.oc_segments * 1.0
         if nest.packed:
-            images = nest.problem.batch // max(nest.images, 1)
-            reads *= nest.hw_segments * nest.slab[0] / max(nest.geometry.ih * images, 1)
-        rounded = core.rounds and nest.y_in_rows and nest.k_block >= p.k
-        work["convert"] = conversion_cycles(
-            nest.problem, numerics, nest.lanes, reads, rounded=rounded
-        )
-    work["tile"] += nest.tasks * TASK_CYCLES
+            each = problem.batch // max(images, 1)
+            reads *= nest.hw_segments * nest.slab[0] / max(nest.geometry.ih * each, 1)
+        rounded = core.rounds and in_rows and nest.k_block >= p.k
+        work["convert"] = conversion_cycles(problem, numerics, nest.lanes, reads, rounded=rounded)
+    tasks = nest.tasks
+    work["tile"] += tasks * TASK_CYCLES
     largest = (
-        (1.0 if nest.columns == BY_TASK else min(1.0, nest.hw_segment / nest.pixels))
-        * min(1.0, nest.oc_segment / nest.oc)
+        (1.0 if nest.columns == BY_TASK else min(1.0, nest.hw_segment / pixels))
+        * min(1.0, nest.oc_segment / oc)
         * nest.group_segment
-        / (p.groups * nest.images)
-        if nest.tasks
+        / (p.groups * images)
+        if tasks
         else 0.0
     )
-    busiest = busiest_share(nest.tasks, threads, largest)
+    busiest = busiest_share(tasks, threads, largest)
     cost = {name: cycles * busiest for name, cycles in work.items()}
-    cost["team"] = core.team_cycles if threads > 1 else 0.0
-    cost["team"] += taken_cycles(core, threads, _border_lines(nest, threads))
+    cost["team"] = 0.0
+    if threads > 1:
+        cost["team"] = core.team_cycles + taken_cycles(core, threads, _border_lines(nest, threads))
     return cost
 
 
@@ -212,22 +217,34 @@ def _cut_panels(nest: NestBlocking) -> float:
     return 1.0 + (nest.panels.width - apart) / block if nest.problem.groups > 1 else 1.0
 
 
+def _vector_of_rows(together: int, lanes: int) -> float:
+    """Cycles to pack a vector of pixels in rows, of which so many elements lie together."""
+    return 1.5 + 4.0 * lanes / max(min(together, 4 * lanes), 1)
+
+
+def least_packing(problem: ConvProblem, lanes: int) -> float:
+    """Least cycles to pack the pixels of a 1x1 convolution, in NCHW or NHWC, as sums are typed."""
+    p = problem.matrix
+    vectors = p.groups * p.images * p.k * p.m / lanes
+    return vectors * (_vector_of_rows(p.k, lanes) if p.a_in_rows else PLANE_CYCLES)
+
+
 def _pack(nest: NestBlocking, core: CoreModel) -> float:
     """Cycles to pack the pixels, once for each segment of output channels."""
-    p, g = nest.matrix, nest.geometry
+    p, g = nest.problem.matrix, nest.problem.geometry
     lanes = nest.lanes * nest.numerics.sum_bytes // nest.numerics.operand_bytes
-    vectors = p.groups * nest.images * p.k * nest.pixels / lanes
+    vectors = p.groups * p.images * p.k * p.m / lanes
     if block := nest.problem.block:
         per_vector = 1.5 + COPY_CYCLES * nest.lanes / max(min(nest.ic, block), 1)
-    elif nest.in_rows:
-        per_vector = 1.5 + 4.0 * lanes / max(min(nest.ic * g.kw, 4 * lanes), 1)
+    elif p.a_in_rows:
+        per_vector = _vector_of_rows(nest.ic * g.kw, lanes)
     elif g.stride_w <= 2:
         # A run ends with its row or panel; strided rows also load the pixels that they skip.
         runs = 1.0 if nest.flat else 1.0 + nest.lanes / (2.0 * g.ow)
-        segment = min(nest.hw_segment, nest.pixels)
+        segment = min(nest.hw_segment, p.m)
         # Packed pixels that fill L2 are written back line by line while they are packed.
         packed = nest.k_block * segment * nest.numerics.operand_bytes
-        per_vector = (3.0 + WRITTEN_CYCLES * min(4.0 * packed / core.l2_bytes, 1.0)) * runs
+        per_vector = (PLANE_CYCLES + WRITTEN_CYCLES * min(4.0 * packed / core.l2_bytes, 1.0)) * runs
         per_vector += BEGIN_CYCLES * lanes / segment
         if g.stride_w == 2:
             far = g.ih * g.iw * nest.ic * nest.numerics.operand_bytes > core.l2_bytes
@@ -241,20 +258,21 @@ def _pack(nest: NestBlocking, core: CoreModel) -> float:
 
 def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> float:
     """Cycles to load the tiles' operands from beyond L1, as far as `fma` does not hide them."""
-    p, numerics = nest.matrix, nest.numerics
+    p, numerics = nest.problem.matrix, nest.numerics
+    oc, count, in_rows, packed = p.n, p.m, p.a_in_rows, nest.packed
     by_pixels = nest.orientation == "pixels"
-    weight_row, pixel_row = (
-        nest.k_block * size for size in (numerics.weight_bytes, numerics.operand_bytes)
-    )
-    segment = min(nest.hw_segment, nest.pixels)
+    weight_row = nest.k_block * numerics.weight_bytes
+    pixel_row = nest.k_block * numerics.operand_bytes
+    segment = min(nest.hw_segment, count)
     weights = (nest.mr if by_pixels else nest.nr) * weight_row
     wide = nest.nr if by_pixels else nest.mr
     pixels = float(wide * pixel_row)
-    if not nest.packed and not nest.in_rows:
+    if not packed and not in_rows:
         # A tile has a piece of each plane, and partial cache lines are loaded whole.
         pixels = nest.k_block * _lines(nest, wide) * LINE
-    calls = nest.hw_segments * ceil_div(p.k, nest.k_block)
-    calls *= ceil_div(nest.oc, nest.panels.width)
+    hw_segments, width = nest.hw_segments, nest.panels.width
+    calls = hw_segments * ceil_div(p.k, nest.k_block)
+    calls *= ceil_div(oc, width)
     calls *= ceil_div(segment, nest.nr if by_pixels else nest.mr)
     # The inner operand changes with every tile; the outer one stays in L1 if it has room there.
     inner, outer = (pixels, weights) if nest.pixels_inner else (weights, pixels)
@@ -274,12 +292,12 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
     # That was measured for narrow types (1.7 times as fast, for 7x7 images and 2.4 MB of weights).
     # For other types the estimate does not use it until a corpus of teams shows the same.
     shared = numerics.narrow and nest.tasks == nest.oc_segments
-    own = nest.oc / min(nest.oc_segments, threads) if shared else nest.oc
+    own = oc / min(nest.oc_segments, threads) if shared else oc
     if nest.columns == BY_TASK:
         # Packed weights stay in L2. Rows of A are read once for each segment, maybe from beyond L2;
         # if they are packed, nothing hides that.
-        a, b = nest.pixels * p.k * numerics.operand_bytes, p.k * own * numerics.weight_bytes
-        if a + b > core.l2_bytes and nest.packed:
+        a, b = count * p.k * numerics.operand_bytes, p.k * own * numerics.weight_bytes
+        if a + b > core.l2_bytes and packed:
             stalls += a * nest.oc_segments / core.l3_rate
         elif a + b > core.l2_bytes:
             far = a * (nest.oc_segments - 1.0)
@@ -293,30 +311,30 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         # All threads read the same weights, and each thread's share of L3 holds a part of them.
         each = int(own * p.k * numerics.weight_bytes) // threads
         rate = core.far_rate(each) if is_matrix else core.l3_rate
-        row = nest.panels.width * numerics.weight_bytes / rate
-        panels = nest.hw_segments * ceil_div(nest.oc, nest.panels.width)
+        row = width * numerics.weight_bytes / rate
+        panels = hw_segments * ceil_div(oc, width)
         hidden = FETCHED if is_matrix else 0.7
         stalls = panels * p.k * max(0.0, row - hidden * step)
-    if nest.in_rows:
+    if in_rows:
         # Each row of A is a stream, and too many streams are hard on L1; rows a multiple of 4 KiB
         # apart also fall into one set of it.
         groups = ceil_div(p.k, numerics.kr)
-        reads = nest.hw_segments * groups * segment * ceil_div(nest.oc, nest.nr)
+        reads = hw_segments * groups * segment * ceil_div(oc, nest.nr)
         stalls += reads / nest.mr * streams_cycles(core, nest.mr)
-        if not nest.packed:
+        if not packed:
             stalls += reads * conflict_cycles(core, nest.mr, p.a.row * numerics.operand_bytes)
-    if not nest.packed and not nest.in_rows:
+    if not packed and not in_rows:
         if by_pixels and nest.lanes * numerics.operand_bytes == LINE and core.fma_per_cycle > 1:
             stalls += PLANE_LINE_CYCLES * calls * pixels / LINE
         # Rows of the user's planes lie pages apart: each is a stream of its own.
-        far += 0.25 * nest.ic * nest.pixels * numerics.operand_bytes
+        far += 0.25 * nest.ic * count * numerics.operand_bytes
     if nest.problem is p:
         stalls += _across(nest, core, calls) + _passes(nest, core)
-    planes = nest.ic * nest.pixels * numerics.operand_bytes
-    if by_pixels and nest.oc <= FEW_CHANNELS and planes > core.l2_bytes:
+    planes = nest.ic * count * numerics.operand_bytes
+    if by_pixels and oc <= FEW_CHANNELS and planes > core.l2_bytes:
         # Planes are read once, with few FMAs to hide that: as a few long streams, or, cut by tiles,
         # at half the rate.
-        streams = not nest.packed and nest.k_block <= MOST_STREAMS
+        streams = not packed and nest.k_block <= MOST_STREAMS
         far = 0.0
         stalls += planes / core.l3_rate * (0.5 if streams else 1.0)
     arrive = near / core.l2_rate + far / core.l3_rate

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from .._lazy import functions_later
 from .._records import record
 from ..machine.x86_identity import l3_share
 from ..numerics import PRODUCTS, TYPES, Numerics
@@ -29,7 +31,11 @@ from .error_bounds import winograd_error
 from .panels import Panels
 from .tiled import row_tiles, widths
 from .winograd_blocking import WinogradBlocking, filled_by, subkernels_of, tiles_of
-from .winograd_cost import estimate, staged
+
+if TYPE_CHECKING:
+    from . import winograd_cost
+else:
+    winograd_cost = functions_later(__package__, "winograd_cost")
 
 NAME = "winograd"
 
@@ -55,7 +61,8 @@ class Winograd(WinogradBlocking):
 
     def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread; see `winograd_cost`."""
-        return (staged if self.staged else estimate)(self, core, threads)
+        price = winograd_cost.staged if self.staged else winograd_cost.estimate
+        return price(self, core, threads)
 
 
 def floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import planner
+from .._lazy import functions_later
 from . import arena
 from .attention import Attention, Item, with_attention
-from .attention_step import lower_attention, prices_of_attention
 from .bands.groups import groups_of
 from .bands.lowering import Lowering, lower_group, plans_of
 from .batches import batched_names, for_images, images_at_once
@@ -45,6 +45,9 @@ from .tensors import release_files
 
 if TYPE_CHECKING:
     from ..planner.racing import Progress
+    from . import attention_step
+else:
+    attention_step = functions_later(__package__, "attention_step")
 
 
 def compile_model(
@@ -220,7 +223,7 @@ def _with_narrow_storage(builder: Builder, graph: Graph, items: Sequence[Item]) 
 
     def priced(item: Node | Attention) -> Prices:
         if isinstance(item, Attention):
-            return prices_of_attention(item, graph)
+            return attention_step.prices_of_attention(item, graph)
         return prices_of_types(item, builder, graph, dtype)
 
     builder.narrow_type = dtype
@@ -234,7 +237,7 @@ def _is_fused(attention: Attention, builder: Builder, graph: Graph) -> bool:
     if graph.dtypes[attention.sums.outputs[0]] != SINGLE:
         apart = {name for part in attention.items for name in inputs_of(part)}
     with builder.reading(sorted(apart & builder.narrow & builder.values.keys()), SINGLE):
-        return lower_attention(attention, builder, graph)
+        return attention_step.lower_attention(attention, builder, graph)
 
 
 def _lower_item(item: Node | Chain, builder: Builder, graph: Graph, narrow: Graph | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -9,8 +10,8 @@ import onnx_ir as ir
 
 from .graph_builder import GraphBuilder
 from .inferring import infer_outputs
-from .model_passes import mend_names, remove_unused
-from .names import have_unique_names
+from .model_passes import remove_unused
+from .names import have_unique_names, mend_names
 from .node_checks import ContradictionError, check_node, check_sizes
 from .nodes import attributes_of
 from .onnx_answers import compute_by_reference, infer_by_onnx
@@ -65,6 +66,8 @@ _ON_SIZES = {
     )
 }  # fmt: skip
 _MOST_SIZES = 64
+# Bytes of an array from which on it is copied in blocks, whose rows and columns are in L1 together.
+_LARGE_COPY, _BLOCK = 1 << 16, 64
 
 
 def fold(model: ir.Model) -> None:
@@ -428,8 +431,24 @@ def _results(node: ir.Node, budget: _Budget) -> list[np.ndarray] | None:
         raise
     except Exception as error:
         raise _failed(node, error) from error
-    # Nobody else may hold the memory of a constant.
-    return [np.array(result, order="C") for result in results]
+    return [_owned(np.asarray(result)) for result in results]
+
+
+def _owned(array: Array) -> Array:
+    """Copy an array into C order: nobody else may hold the memory of a constant."""
+    own = np.empty(array.shape, array.dtype)
+    longer = [axis for axis, size in enumerate(array.shape) if size > 1]
+    near = min(longer, key=lambda axis: abs(array.strides[axis]), default=-1)
+    if array.nbytes < _LARGE_COPY or not longer or near == longer[-1]:
+        own[...] = array
+        return own
+    # NumPy would read, or write, an element of each cache line, again and again.
+    axes = (near, longer[-1]), (0, 1)
+    read, written = np.moveaxis(array, *axes), np.moveaxis(own, *axes)
+    for i, j in itertools.product(*(range(0, size, _BLOCK) for size in read.shape[:2])):
+        block = slice(i, i + _BLOCK), slice(j, j + _BLOCK)
+        written[block] = read[block]
+    return own
 
 
 def _compute(graph: ir.Graph, budget: _Budget) -> int:

@@ -15,8 +15,8 @@ from ..memory.mapping import map_file, release
 from .checking import check_model, is_foreign
 from .external_data import check_external_data
 from .large_weights import Lifted, lift_data, put_back
-from .model_passes import inline_functions, mend_names
-from .names import have_unique_names
+from .model_passes import inline_functions
+from .names import have_unique_names, mend_names
 from .quantized_values import MICROSOFT
 from .sparse_tensors import expand_sparse
 from .subgraphs import all_nodes, check_flow, is_in_order

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import planner
+from .._lazy import functions_later
 from .._records import record
 from ..memory.arrays import empty_aligned
 from ..ops.program import Program
@@ -24,12 +25,16 @@ from . import arena
 from .builder import Builder
 from .nodes import Constants, Graph, Node
 from .onnx_later import ir
-from .operators.region_steps import roi_align_shape
 from .operators.table import row_of
 from .operators.table_row import Loops
 from .plan_settings import Settings
 from .storage import Array, Buffer, Shape, Value, place_of, strides_of
 from .values import is_constant
+
+if TYPE_CHECKING:
+    from .operators import region_steps
+else:
+    region_steps = functions_later(__package__, "operators.region_steps")
 
 __all__ = ["Alone", "in_loops", "runs_alone"]
 
@@ -84,7 +89,11 @@ def runs_alone(node: ir.Node) -> bool:
 
 def _of_roi_align(node: Node, arrays: Sequence[Array]) -> Shape | None:
     x, regions, _ = arrays
-    return roi_align_shape(node, x.shape, len(regions)) if x.ndim == 4 and regions.ndim else None
+    return (
+        region_steps.roi_align_shape(node, x.shape, len(regions))
+        if x.ndim == 4 and regions.ndim
+        else None
+    )
 
 
 def _of_first(node: Node, arrays: Sequence[Array]) -> Shape | None:

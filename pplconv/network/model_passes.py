@@ -1,6 +1,6 @@
-"""Passes over whole models: what nobody reads, default attributes, names, local functions.
+"""Passes over whole models: what nobody reads, default attributes, local functions.
 
-`onnx_ir.passes.common` imports all of its passes at once, and most models need two. Its passes ask
+`onnx_ir.passes.common` imports all of its passes at once, and few models need one. Its passes ask
 for the schema of each node; here each operator is asked for once.
 """
 
@@ -14,7 +14,7 @@ from .._records import NamedTuple
 from .onnx_later import ir
 from .subgraphs import all_nodes, subgraphs_of
 
-__all__ = ["add_defaults", "infer_shapes", "inline_functions", "mend_names", "remove_unused"]
+__all__ = ["add_defaults", "infer_shapes", "inline_functions", "remove_unused"]
 
 
 class _Schema(NamedTuple):
@@ -119,19 +119,6 @@ def _drop_results(node: ir.Node, optional: tuple[bool, ...]) -> None:
         count -= 1
     if count < len(node.outputs):
         node.resize_outputs(count)
-
-
-def mend_names(model: ir.Model) -> None:
-    """Give values other names where two have the same.
-
-    Parameters
-    ----------
-    model : ir.Model
-        Changed in place.
-    """
-    from onnx_ir.passes.common import NameFixPass
-
-    NameFixPass()(model)
 
 
 def inline_functions(model: ir.Model) -> ir.Model:

@@ -18,7 +18,6 @@ from .compiled import Compiled
 from .compiling import compile_model
 from .declarations import interface_of
 from .loading import OUTSIDE, load
-from .low_precision import check_demand
 from .network import Network, Shared
 from .opened import Opened
 from .overriding import Overrides, overridable
@@ -47,7 +46,10 @@ def opened(
         prepared = prepare(loaded, copy=original is not None)
         shared = Shared(settings, fallback, progress)
         shared.check(prepared.model.graph)
-        check_demand(prepared.model.graph, settings.precision)
+        if settings.precision == "low_bf16":
+            from .low_precision import check_demand
+
+            check_demand(prepared.model.graph, settings.precision)
         name = prepared.model.graph.name or "network"
         if isinstance(model, (str, os.PathLike)):
             name = os.path.basename(os.fsdecode(model))

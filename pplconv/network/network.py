@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -16,19 +16,19 @@ from ..drawing.progress_bar import Wanted, late_bar
 from ..runtime import ForkableLock, paused_collector, scoped_team
 from .compiled import Compiled
 from .compiling import compile_model
-from .cut_program import CutProgram
 from .cutting import Cut, is_light, sizes_in_loops
 from .declarations import dtype_of, shape_inputs
 from .kept_weights import Kept
-from .lone_steps import Alone
-from .low_precision import advice
 from .plan_settings import Settings
 from .preparing import Prepared, simplify, specialize
 from .programs import Found, Program, Programs, check_memory, drop_unused, key_of
 from .python_values import is_container, type_of
 from .refusals import check_operators
 from .storage import Array, Shape
-from .turns import Result, run_turns
+
+if TYPE_CHECKING:
+    from .cut_program import CutProgram
+    from .turns import Result
 
 __all__ = ["Network", "Shared"]
 
@@ -120,6 +120,8 @@ class Network:
 
     def advice(self, program: Program) -> str:
         """Say what ``precision="low"`` would gain, as `low_precision.advice` does."""
+        from .low_precision import advice
+
         return advice(self.model.graph, program, self.settings)
 
     def with_programs(self) -> Network:
@@ -182,6 +184,8 @@ class Network:
         program, _, rest = self.find(self._taken(one))
         if not isinstance(program, Compiled) or len(rest) < len(arrays):
             return None
+        from .turns import run_turns
+
         return run_turns(program, arrays, reads, results, turns, ends, most)
 
     def shapes(self, arrays: Sequence[Any]) -> list[Shape]:
@@ -256,6 +260,10 @@ class Network:
     def _cut_program(
         self, cut: Cut, first: Compiled | None, shapes: Mapping[str, Shape]
     ) -> CutProgram:
+        # Most networks have no nodes in Python between their parts.
+        from .cut_program import CutProgram
+        from .lone_steps import Alone
+
         inputs = [(name, shapes[name]) for name in self._inputs if name in shapes]
         alone = Alone(self.shared.settings, self.shared.packed)
         return CutProgram(cut, first, inputs, self._rest, self._body, alone)

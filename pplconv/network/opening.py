@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .. import config
 from .._lazy import imports_that_stay
 from ..drawing.progress_bar import Wanted
 from .kept.container import begins_as_kept
-from .kept.kept_network import KeptNetwork
 from .opened import Opened
 from .plan_settings import Settings
 
@@ -46,8 +46,11 @@ def open_model(
             from .kept.files import open_kept
 
         return open_kept(model, settings, kept)
+    if config.network_cache("") is None:
+        return _opened(model, settings, fallback, progress, kept, None)
     with imports_that_stay():
         from .kept.cache_folder import source_of
+        from .kept.kept_network import KeptNetwork
 
     source = source_of(model, settings, fallback)
     known = None if source is None else source.interface()
@@ -75,6 +78,8 @@ def _opened(
     network = found.network.with_model()
     if source is None or not found.is_whole:
         return found
+    from .kept.kept_network import KeptNetwork
+
     source.keep(found.name, found.interface)
     return found._replace(
         network=KeptNetwork(found.interface, source, settings, kept, network=network)

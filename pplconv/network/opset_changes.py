@@ -15,7 +15,10 @@ from .onnx_later import ir
 from .subgraphs import all_nodes
 from .values import attribute_int, attribute_ints
 
-__all__ = ["UNCHANGED_SINCE", "convert_in_place", "put_in_place"]
+__all__ = ["PER_GROUP", "UNCHANGED_SINCE", "convert_in_place", "put_in_place"]
+
+PER_GROUP = "per_group"
+"""Attribute of a GroupNormalization that has a scale for each group, as before opset 21."""
 
 _SINCE = {
     6: (

@@ -10,8 +10,7 @@ import onnx.version_converter
 
 from .node_checks import check_node
 from .onnx_later import ir
-from .operators.decompositions import PER_GROUP
-from .opset_changes import convert_in_place, put_in_place
+from .opset_changes import PER_GROUP, convert_in_place, put_in_place
 from .resizing import OLD_ROUNDING
 from .subgraphs import all_nodes
 from .texts import printable

@@ -229,8 +229,7 @@ def specialize(
 def _keep_sizes(model: ir.Model, fired: dict[str, list[str]]) -> None:
     """Rewrite nodes that would cut the model, though no result's shape follows from data."""
     kept: dict[str, list[str]] = {}
-    if any(True for node in model.graph for _ in ASSIGNING_RULES.of(node)):
-        apply_rules(model, ASSIGNING_RULES, kept)
+    apply_rules(model, ASSIGNING_RULES, kept)
     for rule, outputs in kept.items():
         fired[rule] = [*fired.get(rule, []), *outputs]
     if convert_branches(model) or kept:

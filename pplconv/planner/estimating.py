@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
@@ -19,6 +19,7 @@ from ..algorithms import (
     Candidate,
     CoreModel,
     PlanContext,
+    floor_beside,
     only_for,
     serving,
 )
@@ -191,19 +192,43 @@ def rank(
     return ranked
 
 
+class _Costs:
+    """The costs of a problem's candidates for one team, by algorithms and types.
+
+    Several threads may ask for the same one at once: they find the same.
+    """
+
+    def __init__(self, problem: Problem, cold: bool) -> None:
+        self._problem, self._cold = problem, cold
+        self._found: dict[tuple[str, Numerics], list[Ranked]] = {}
+
+    def of(self, name: str, around: PlanContext, core: CoreModel) -> list[Ranked]:
+        """Rank the candidates of an algorithm; nobody may change the list."""
+        key = name, around.numerics
+        found = self._found.get(key)
+        if found is None:
+            candidates = _MODULES[name].candidates(self._problem, around)
+            found = self._found[key] = rank(candidates, core, around.threads, self._cold)
+        return found
+
+    def least(self, name: str, around: PlanContext, core: CoreModel) -> float:
+        """Give a bound of what an algorithm's candidates cost on one thread, from below."""
+
+        def known(other: str) -> Iterator[dict[str, float]] | None:
+            found = self._found.get((other, around.numerics))
+            return (ranked.cost for ranked in found) if found else None
+
+        return floor_beside(name, self._problem, around, core, known)
+
+
 # A network asks for the costs of a problem when it chooses layouts, and again when it plans. A
 # problem has about twenty candidates.
-@lru_cache(maxsize=512)
-def _costed(
-    name: str, problem: Problem, numerics: Numerics, tolerance: float, threads: int, cold: bool,
-    settings: config.Settings, target: Target,
-) -> list[Ranked]:  # fmt: skip
-    """Rank the candidates of an algorithm for a team; nobody may change the list."""
-    around = _context(numerics, threads, settings, target)
-    assert around is not None
-    around = _around(around, threads, tolerance, settings.team_start_us)
-    core = CoreModel.of(around)
-    return rank(_MODULES[name].candidates(problem, around), core, threads, cold)
+@lru_cache(maxsize=192)
+def _costs(
+    problem: Problem, tolerance: float, threads: int, cold: bool, settings: config.Settings,
+    target: Target,
+) -> _Costs:  # fmt: skip
+    return _Costs(problem, cold)
 
 
 @record(frozen=True)
@@ -300,7 +325,7 @@ class Request:
 
     def ranked(
         self, threads: int | None = None, names: Iterable[str] = (), slack: float = 1.0,
-        settings: config.Settings | None = None,
+        settings: config.Settings | None = None, *, only_best: bool = False,
     ) -> list[Ranked]:  # fmt: skip
         """Rank the candidates that serve the problem within tolerance and workspace, best first.
 
@@ -315,6 +340,9 @@ class Request:
             cost, is `slack` times the best estimate or more.
         settings : Settings, optional
             Those of `settings`, where they have been read.
+        only_best : bool
+            Whether only the first of the list is asked for, of one thread: an algorithm is then
+            left out if no candidate can be cheaper.
 
         Raises
         ------
@@ -330,32 +358,36 @@ class Request:
             contexts = [_around(each, threads, self.tolerance, start) for each in contexts]
         found: list[Ranked] = []
         too_large: list[Candidate] = []
-        reasons: dict[str, None] = {}
+        # Why algorithms do not serve the problem: a text, or the context in which none is precise.
+        reasons: list[tuple[str, str | PlanContext]] = []
         best = math.inf
-        for name, around in itertools.product(names, contexts):
+        costs = _costs(
+            self.problem, self.tolerance, contexts[0].threads, self.cold, settings, target
+        )
+        cores = [CoreModel.of(around) for around in contexts]
+        for name, (around, core) in itertools.product(names, zip(contexts, cores, strict=True)):
             module = _MODULES[name]
             if only_for(around.numerics) not in (None, name):
                 continue
-            core = CoreModel.of(around)
             unfit = module.supports(self.problem, around.numerics)
-            reason = None if unfit is None else f": {unfit}"
-            if reason is None:
-                busy = module.floor(self.problem, around.lanes, core) / around.threads
-                if found and busy * FLOOR_MARGIN >= slack * best:
-                    continue
-                costed = _costed(
-                    name, self.problem, around.numerics, self.tolerance, around.threads, self.cold,
-                    settings, target,
-                )  # fmt: skip
-                own = costed
-                if self.max_workspace is not None or self.like is not None:
-                    own = [each for each in costed if self._fits(each.candidate)]
-                found += own
-                best = min([best, *(r.total for r in own[:1])])
-                too_large += [each.candidate for each in costed] if not own else []
-                reason = None if costed else self._too_imprecise(name, around)
-            if reason is not None:
-                reasons[f'algorithm="{name}" cannot serve {self.problem}{reason}'] = None
+            if unfit is not None:
+                reasons.append((name, f": {unfit}"))
+                continue
+            busy = module.floor(self.problem, around.lanes, core) / around.threads
+            if found and busy * FLOOR_MARGIN >= slack * best:
+                continue
+            if found and only_best and costs.least(name, around, core) >= best:
+                continue
+            costed = costs.of(name, around, core)
+            own = costed
+            if self.max_workspace is not None or self.like is not None:
+                own = [each for each in costed if self._fits(each.candidate)]
+            found += own
+            best = min([best, *(r.total for r in own[:1])])
+            if not own:
+                too_large += [each.candidate for each in costed]
+            if not costed:
+                reasons.append((name, around))
         if not found and too_large:
             least = min(c.workspace(1) for c in too_large)
             raise ValueError(
@@ -363,7 +395,7 @@ class Request:
                 f"got {self.max_workspace}"
             )
         if not found:
-            raise ValueError("; ".join(reasons))
+            raise ValueError("; ".join(dict.fromkeys(map(self._refusal, reasons))))
         return sorted(found, key=_total)
 
     def _fits(self, candidate: Candidate) -> bool:
@@ -373,6 +405,12 @@ class Request:
             if (bits_of_part(bits, self.problem), packing) != (candidate.bits, candidate.packing):
                 return False
         return self.max_workspace is None or candidate.workspace(1) <= self.max_workspace
+
+    def _refusal(self, refused: tuple[str, str | PlanContext]) -> str:
+        """Say why an algorithm does not serve the problem."""
+        name, why = refused
+        reason = why if isinstance(why, str) else self._too_imprecise(name, why)
+        return f'algorithm="{name}" cannot serve {self.problem}{reason}'
 
     def _too_imprecise(self, name: str, around: PlanContext) -> str:
         every = _MODULES[name].candidates(self.problem, replace(around, tolerance=math.inf))

@@ -27,7 +27,7 @@ HIDDEN = 0.75
 
 @lru_cache(maxsize=1024)
 def _least_cycles(request: Request, settings: config.Settings, target: Target) -> float:
-    return request.ranked(1, settings=settings)[0].total
+    return request.ranked(1, settings=settings, only_best=True)[0].total
 
 
 def least_cycles(problem: Problem, tolerance: float, max_workspace: int | None) -> float:

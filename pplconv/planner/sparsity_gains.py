@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..sparsity import WITHOUT_ZEROS
 from .estimating import Ranked, Request
 from .pricing import least_cycles_of
-from .racing import Timed
+
+if TYPE_CHECKING:
+    from .racing import Timed
 
 __all__ = ["measured_gain", "predicted_gain"]
 

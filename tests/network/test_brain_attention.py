@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pplconv.network import compiling, narrow_storage
+from pplconv.network import attention_step, compiling, narrow_storage
 from pplconv.network.operators.brain_products import ProductPrices, brain_kinds
 from tests.network.graphs import Graph
 from tests.network.running import on_host, run, session_of, step_kinds
@@ -179,7 +179,7 @@ def test_the_price_decides(demanded, g, monkeypatch):
 
     def kernels(narrow: float) -> str:
         prices = ProductPrices(1e9, narrow)
-        monkeypatch.setattr(compiling, "prices_of_attention", lambda *_: prices)
+        monkeypatch.setattr(attention_step, "prices_of_attention", lambda *_: prices)
         plan = session_of(g, y, precision="low").plan_for(g.feed)
         (step,) = (step for step in plan.steps if step.kind == "Attention")
         return str(step.detail)

@@ -31,7 +31,8 @@ SMALL = """
 assert y.ravel().tolist() == [0.0] * 7 + [1.0, 2.0, 3.0, 4.0, 5.0]
 """
 
-# As exporters write a classifier: a batch of any size, kept by Shape and Gather.
+# As exporters write a classifier: a batch of any size, kept by Shape and Gather, and a result that
+# has a name of its own.
 TYPICAL = """
 ones = lambda *shape: np.ones(shape, np.float32)
 nodes = [
@@ -47,7 +48,8 @@ nodes = [
     h.make_node("Reshape", ["p", "t"], ["f"]),
     h.make_node("Gemm", ["f", "m"], ["g"]),
     h.make_node("Identity", ["g"], ["i"]),
-    h.make_node("Softmax", ["i"], ["y"]),
+    h.make_node("Softmax", ["i"], ["o"]),
+    h.make_node("Identity", ["o"], ["y"]),
 ]
 constants = {
     "w": ones(8, 3, 3, 3), "one": ones(8), "zero": 0 * ones(8),

@@ -60,7 +60,7 @@ def test_before_the_first_run_nothing_is_estimated(brain, monkeypatch):
         raise AssertionError
 
     g, y = image()
-    monkeypatch.setattr("pplconv.network.network.advice", never)
+    monkeypatch.setattr(low_precision, "advice", never)
     session = session_of(g, y)
     assert str(session) == repr(session)
     session.run(None, g.feed)

@@ -52,6 +52,28 @@ def test_all_opsets(opset):
     assert not {"Pad", "Dropout", "BatchNormalization", "Clip"} & set(operators(result))
 
 
+@pytest.mark.parametrize(
+    ("shape", "perm"),
+    [
+        # Above and below the size from which on they are copied in blocks, with whole blocks and
+        # without; the last axis stays, moves, or has one element.
+        ((256, 192), (1, 0)), ((130, 257), (1, 0)), ((9, 100), (1, 0)),
+        ((70, 65, 3, 3), (2, 3, 1, 0)), ((70, 65, 3, 3), (1, 0, 2, 3)),
+        ((3, 64, 128, 1), (3, 2, 0, 1)), ((5, 1, 130, 66), (1, 3, 2, 0)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.int64])
+def test_transposed_constants(shape, perm, dtype):
+    g = Graph(dtype=dtype)
+    array = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    x = g.input(*array.transpose(perm).shape)
+    prepared = prepare(load(g.model(g.Add(x, g.Transpose(g.constant(array), perm=perm)))))
+    (value,) = prepared.model.graph.initializers.values()
+    found = value.const_value.numpy()
+    assert found.dtype == dtype and found.flags.c_contiguous
+    assert (found == array.transpose(perm)).all()
+
+
 def test_the_oldest_opset():
     """onnxruntime does not compute it, so the next opset judges it."""
     outputs = []

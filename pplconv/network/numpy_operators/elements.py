@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._lazy import functions_later
 from ..onnx_later import ir, onnx
 from ..storage import Array, Shape
-from .text_values import from_texts, to_texts
 from .types import Attributes, Compute, Operands
+
+if TYPE_CHECKING:
+    from . import text_values
+else:
+    text_values = functions_later(__package__, "text_values")
 
 __all__ = [
     "bit_shift", "cast", "clip", "computed", "divide", "hardmax", "joined", "modulo", "relu",
@@ -118,9 +123,9 @@ def cast(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) ->
         return [x.astype(plain)]
     to = ir.DataType(code)
     if to == ir.DataType.STRING:
-        return [to_texts(x)]
+        return [text_values.to_texts(x)]
     if x.dtype.hasobject:
-        return [from_texts(x, np.dtype(to.numpy()))]
+        return [text_values.from_texts(x, np.dtype(to.numpy()))]
     if to == ir.DataType.FLOAT8E8M0:
         mode = attributes.get("round_mode", "up")
         return [onnx.numpy_helper.to_float8e8m0(x.astype(np.float32), saturates, mode)]

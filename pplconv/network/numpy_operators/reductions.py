@@ -15,7 +15,10 @@ import numpy as np
 from ..storage import Array, Shape
 from .types import Attributes, Compute, Operands
 
-__all__ = ["REDUCTIONS", "cumulative_sum", "largest", "log_sum", "log_sum_exp", "smallest"]
+__all__ = [
+    "absolute_sum", "cumulative_sum", "largest", "length", "log_sum", "log_sum_exp", "mean",
+    "product", "smallest", "squares", "total",
+]  # fmt: skip
 
 # Limits of intermediate sums, squares and products: signed 64 bits, and double precision.
 _BITS = 62
@@ -156,15 +159,9 @@ def _length(x: Array, axes: Any) -> Array:
     return np.asarray(np.frompyfunc(math.isqrt, 1, 1)(squares.astype(object)))
 
 
-REDUCTIONS: dict[str, Compute] = {
-    op: _exact(op, find)
-    for op, find in {
-        "ReduceL1": lambda x, axes: _sum(np.abs(x), axes),
-        "ReduceL2": _length,
-        "ReduceMean": _mean,
-        "ReduceProd": _product,
-        "ReduceSum": _sum,
-        "ReduceSumSquare": lambda x, axes: _sum(x * x, axes),
-    }.items()
-}
-"""By name."""
+absolute_sum = _exact("ReduceL1", lambda x, axes: _sum(np.abs(x), axes))
+length = _exact("ReduceL2", _length)
+mean = _exact("ReduceMean", _mean)
+product = _exact("ReduceProd", _product)
+squares = _exact("ReduceSumSquare", lambda x, axes: _sum(x * x, axes))
+total = _exact("ReduceSum", _sum)

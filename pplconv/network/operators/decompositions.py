@@ -13,6 +13,7 @@ import numpy as np
 
 from ..channel_affine import batch_normalization, finite
 from ..onnx_later import ir
+from ..opset_changes import PER_GROUP
 from ..values import (
     FLOATS,
     HALVES,
@@ -31,9 +32,6 @@ __all__ = [
     "mean_variance",
     "reduction_of_programs", "rms_norm", "space_to_depth",
 ]  # fmt: skip
-
-PER_GROUP = "per_group"
-"""Attribute of a GroupNormalization that has a scale for each group, as before opset 21."""
 
 
 class Numbers:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from ..._lazy import functions_later
 from ..builder import Builder
 from ..narrow_storage import Prices, TypePrices
 from ..nodes import Graph, Node
-from . import convolution, linear_steps, product_steps, transposed_steps
+from . import convolution, linear_steps
 from .table import row_of
+
+if TYPE_CHECKING:
+    from . import product_steps, transposed_steps
+else:
+    product_steps = functions_later(__package__, "product_steps")
+    transposed_steps = functions_later(__package__, "transposed_steps")
 
 _SINGLE = np.dtype(np.float32)
 _PRICES = {

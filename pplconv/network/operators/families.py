@@ -7,20 +7,12 @@ nothing fails without them, are required arguments: batches, formats, layouts, m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..._lazy import functions_later
 from ..nodes import Graph, Node
 from ..numpy_operators.types import Compute
-from . import (
-    batch_rules,
-    costs,
-    decompositions,
-    integer_steps,
-    movement,
-    recurrent,
-    row_rules,
-    row_steps,
-)
+from . import batch_rules, costs, movement, row_rules, row_steps
 from .elementwise_steps import LOADED
 from .expressions import Write
 from .table_row import (
@@ -39,6 +31,13 @@ from .table_row import (
     View,
     always,
 )
+
+if TYPE_CHECKING:
+    from . import decompositions, integer_steps, recurrent
+else:
+    decompositions = functions_later(__package__, "decompositions")
+    integer_steps = functions_later(__package__, "integer_steps")
+    recurrent = functions_later(__package__, "recurrent")
 
 __all__ = [
     "along_rows", "arithmetic", "blocks", "convolved", "decomposed", "images", "in_pairs",

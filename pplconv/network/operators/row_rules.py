@@ -9,17 +9,25 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._lazy import functions_later
 from ..._records import record
-from ...ops.transposed.tap_runs import has_many_phases
 from ..nodes import Graph, Node
 from ..resizing import Taps
-from . import integer_windows, window_steps
+from . import window_steps
 from .convolution import explicit_pads
 from .row_reach import SAME, Band, Reach, RowRule, Rows, Scattered, Windows
-from .transposed_parts import axes
+
+if TYPE_CHECKING:
+    from ...ops.transposed import tap_runs
+    from . import integer_windows, transposed_parts
+else:
+    integer_windows = functions_later(__package__, "integer_windows")
+    tap_runs = functions_later(__package__, "..ops.transposed.tap_runs")
+    transposed_parts = functions_later(__package__, "transposed_parts")
 
 __all__ = ["joined", "resized", "same", "transposed", "windows"]
 
@@ -133,8 +141,8 @@ def transposed(*added: int) -> RowRule:
     """A transposed convolution; `added` are further operands of the result's rows."""
 
     def rule(node: Node, graph: Graph, axis: int) -> Rows | None:
-        (x, weight), both, at = node.inputs[:2], axes(node, graph), axis - 2
-        if x in graph.constants or weight not in graph.constants or has_many_phases(*both):
+        (x, weight), both, at = node.inputs[:2], transposed_parts.axes(node, graph), axis - 2
+        if x in graph.constants or weight not in graph.constants or tap_runs.has_many_phases(*both):
             return None
         own = both[at]
         extent = (own.kernel - 1) * own.dilation + 1

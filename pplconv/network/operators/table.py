@@ -7,58 +7,27 @@ To add an operator, write its function, and a row here of its family (`families`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._lazy import functions_later
 from ...activations import CURVES
 from ...activations import KINDS as ACTIVATIONS
 from ..integer_nodes import RESIDUAL
-from ..numpy_operators import (
-    contractions,
-    elements,
-    fills,
-    moves,
-    normalizations,
-    pools,
-    reductions,
-    regions,
-    sampling,
-    searches,
-    sequence_values,
-    text_values,
-    transposed_sums,
-    views,
-)
+from ..numpy_operators import elements, moves, views
 from ..numpy_operators.types import Compute
 from . import (
-    attentions,
-    axis_resampling,
     batch_rules,
-    border_pads,
     convolution,
     costs,
-    decompositions,
-    dynamic_quantization,
-    einsums,
-    exact_products,
     expressions,
-    indexed_steps,
-    integer_steps,
-    integer_transposed,
-    integer_windows,
     linear_steps,
-    moments,
     movement,
     moving,
-    place_steps,
-    product_steps,
-    region_steps,
-    resampling,
     row_rules,
     row_steps,
-    transposed_steps,
     truths,
-    unpooling,
     window_steps,
 )
 from .expressions import Write
@@ -84,6 +53,72 @@ from .families import (
     strided,
 )
 from .table_row import Decomposition, Format, Layout, Loops, Moves, Python, Row, always, either
+
+if TYPE_CHECKING:
+    from ..numpy_operators import (
+        contractions,
+        fills,
+        normalizations,
+        pools,
+        reductions,
+        regions,
+        sampling,
+        searches,
+        sequence_values,
+        text_values,
+        transposed_sums,
+    )
+    from . import (
+        attentions,
+        axis_resampling,
+        border_pads,
+        decompositions,
+        dynamic_quantization,
+        einsums,
+        exact_products,
+        indexed_steps,
+        integer_steps,
+        integer_transposed,
+        integer_windows,
+        moments,
+        place_steps,
+        product_steps,
+        region_steps,
+        resampling,
+        transposed_steps,
+        unpooling,
+    )
+else:
+    # A network has few of these operators.
+    contractions = functions_later(__package__, ".numpy_operators.contractions")
+    fills = functions_later(__package__, ".numpy_operators.fills")
+    normalizations = functions_later(__package__, ".numpy_operators.normalizations")
+    pools = functions_later(__package__, ".numpy_operators.pools")
+    reductions = functions_later(__package__, ".numpy_operators.reductions")
+    regions = functions_later(__package__, ".numpy_operators.regions")
+    sampling = functions_later(__package__, ".numpy_operators.sampling")
+    searches = functions_later(__package__, ".numpy_operators.searches")
+    sequence_values = functions_later(__package__, ".numpy_operators.sequence_values")
+    text_values = functions_later(__package__, ".numpy_operators.text_values")
+    transposed_sums = functions_later(__package__, ".numpy_operators.transposed_sums")
+    attentions = functions_later(__package__, "attentions")
+    axis_resampling = functions_later(__package__, "axis_resampling")
+    border_pads = functions_later(__package__, "border_pads")
+    decompositions = functions_later(__package__, "decompositions")
+    dynamic_quantization = functions_later(__package__, "dynamic_quantization")
+    einsums = functions_later(__package__, "einsums")
+    exact_products = functions_later(__package__, "exact_products")
+    indexed_steps = functions_later(__package__, "indexed_steps")
+    integer_steps = functions_later(__package__, "integer_steps")
+    integer_transposed = functions_later(__package__, "integer_transposed")
+    integer_windows = functions_later(__package__, "integer_windows")
+    moments = functions_later(__package__, "moments")
+    place_steps = functions_later(__package__, "place_steps")
+    product_steps = functions_later(__package__, "product_steps")
+    region_steps = functions_later(__package__, "region_steps")
+    resampling = functions_later(__package__, "resampling")
+    transposed_steps = functions_later(__package__, "transposed_steps")
+    unpooling = functions_later(__package__, "unpooling")
 
 __all__ = ["COMPUTED", "EXPRESSIONS", "OF_INTEGERS", "ROWS", "row_of"]
 
@@ -322,18 +357,16 @@ ROWS: Mapping[str, Row] = {
     "RNN": recurrence(),
     "Range": in_python(fills.arange, shapes=(0, 1, 2)),
     "Reciprocal": program(expressions.reciprocal),
-    "ReduceL1": reduced_otherwise("ReduceL1", reductions.REDUCTIONS["ReduceL1"]),
-    "ReduceL2": reduction("SQUARES", "SQUARE_ROOT", python=reductions.REDUCTIONS["ReduceL2"]),
+    "ReduceL1": reduced_otherwise("ReduceL1", reductions.absolute_sum),
+    "ReduceL2": reduction("SQUARES", "SQUARE_ROOT", python=reductions.length),
     "ReduceLogSum": reduced_otherwise("ReduceLogSum", reductions.log_sum),
     "ReduceLogSumExp": reduced_otherwise("ReduceLogSumExp", reductions.log_sum_exp),
     "ReduceMax": reduction("MAX", python=reductions.largest),
-    "ReduceMean": reduction("SUM", "DIVIDE", python=reductions.REDUCTIONS["ReduceMean"]),
+    "ReduceMean": reduction("SUM", "DIVIDE", python=reductions.mean),
     "ReduceMin": reduction("MIN", python=reductions.smallest),
-    "ReduceProd": in_python(reductions.REDUCTIONS["ReduceProd"], shapes=(1,)),
-    "ReduceSum": reduction("SUM", python=reductions.REDUCTIONS["ReduceSum"]),
-    "ReduceSumSquare": reduction(
-        "SQUARES", python=reductions.REDUCTIONS["ReduceSumSquare"]
-    ),
+    "ReduceProd": in_python(reductions.product, shapes=(1,)),
+    "ReduceSum": reduction("SUM", python=reductions.total),
+    "ReduceSumSquare": reduction("SQUARES", python=reductions.squares),
     "Relu": arithmetic(expressions.relu, python=elements.relu),
     "Reshape": reshaped(1, python=views.reshape),
     "Resize": images(

@@ -32,39 +32,36 @@ module                    effect of its rules
                           (`volume_pieces`: how their nodes are written)
 ========================  ======================================================================
 
-`driver` applies the rules; `contrib` takes onnxruntime's operators apart; `fused_activations` maps
+Modules with rules that few networks need are imported by the first network that does. `driver`
+applies the rules; `contrib` takes onnxruntime's operators apart; `fused_activations` maps
 operators to activations.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..onnx_later import ir
+from ..quantized_values import MICROSOFT
 from . import (
     affine,
     clamps,
     constants,
-    contrib_attention,
-    contrib_operators,
-    contrib_quantized,
     decomposing,
     fusing,
     gates,
     gelu,
-    integer_fusing,
-    integer_volumes,
     layer_normalization,
     linear_fusing,
     no_ops,
     one_hot_products,
     pads,
     passing,
-    qoperators,
-    quantized_moves,
-    quantized_sums,
     reshapes,
     sequences,
-    slice_assignments,
     swish,
-    volumes,
 )
-from .driver import Rules
+from .driver import Rule, Rules
 
 __all__ = [
     "ASSIGNING_RULES",
@@ -75,19 +72,75 @@ __all__ = [
     "VOLUME_RULES",
 ]
 
-PIECES_RULES = Rules(
-    (
+_IN_PIECES = frozenset(
+    ("GroupNormalization", "MeanVarianceNormalization", "QLinearConv", "QLinearMatMul")
+)
+_SCATTERING = frozenset(("ScatterElements", "ScatterND"))
+_QUANTIZED = frozenset(("ConvInteger", "DequantizeLinear", "MatMulInteger", "QuantizeLinear"))
+
+
+def _in_pieces() -> Iterable[Rule]:
+    from . import contrib_attention, contrib_operators, contrib_quantized, qoperators
+
+    return (
         *qoperators.RULES,
         *contrib_operators.RULES,
         *contrib_attention.RULES,
         *contrib_quantized.RULES,
         *decomposing.EARLY_RULES,
     )
-)
+
+
+def _has_pieces(graph: ir.Graph) -> bool:
+    return any(
+        node.domain == MICROSOFT or (not node.domain and node.op_type in _IN_PIECES)
+        for node in graph
+    )
+
+
+def _assigning() -> Iterable[Rule]:
+    from . import slice_assignments
+
+    return slice_assignments.RULES
+
+
+def _scatters(graph: ir.Graph) -> bool:
+    return any(not node.domain and node.op_type in _SCATTERING for node in graph)
+
+
+def _of_volumes() -> Iterable[Rule]:
+    from . import integer_volumes, volumes
+
+    return (*integer_volumes.RULES, *volumes.RULES)
+
+
+def _has_volumes(graph: ir.Graph) -> bool:
+    """Tell whether a result has three spatial axes, or is not known to have none."""
+    shapes = (value.shape for node in graph for value in node.outputs)
+    return any(shape is None or len(shape) == 5 for shape in shapes)
+
+
+def _quantizing() -> Iterable[Rule]:
+    from . import integer_fusing, qoperators, quantized_moves, quantized_sums
+
+    return (
+        *qoperators.INTEGER_RULES,
+        *quantized_moves.RULES,
+        *quantized_sums.RULES,
+        *integer_fusing.RULES,
+    )
+
+
+def _has_integers(graph: ir.Graph) -> bool:
+    """Tell whether there are quantized values, or nodes of integers that volumes have left."""
+    return any(node.domain or node.op_type in _QUANTIZED for node in graph)
+
+
+PIECES_RULES = Rules(_in_pieces, _has_pieces)
 """Rules that decompose operators; applied once, before all others."""
 
 SIMPLIFYING_RULES = Rules(
-    (
+    lambda: (
         *no_ops.RULES,
         *one_hot_products.RULES,
         *sequences.RULES,
@@ -106,21 +159,14 @@ SIMPLIFYING_RULES = Rules(
 )
 """Rules between ONNX's own operators; applied before shapes are known, and again after."""
 
-ASSIGNING_RULES = Rules(slice_assignments.RULES)
+ASSIGNING_RULES = Rules(_assigning, _scatters)
 """Rules that keep sizes from depending on data; shapes have to be known."""
 
-VOLUME_RULES = Rules((*integer_volumes.RULES, *volumes.RULES))
+VOLUME_RULES = Rules(_of_volumes, _has_volumes)
 """Rules that make sums of images of volumes, after factors have gone into the weights."""
 
-QUANTIZING_RULES = Rules(
-    (
-        *qoperators.INTEGER_RULES,
-        *quantized_moves.RULES,
-        *quantized_sums.RULES,
-        *integer_fusing.RULES,
-    )
-)
+QUANTIZING_RULES = Rules(_quantizing, _has_integers)
 """Rules that make nodes of integers, for which shapes have to be known."""
 
-FUSING_RULES = Rules((*linear_fusing.RULES, *fusing.RULES, *passing.FUSING_RULES))
+FUSING_RULES = Rules(lambda: (*linear_fusing.RULES, *fusing.RULES, *passing.FUSING_RULES))
 """Rules that make nodes of the domain ``pplconv``, for which shapes have to be known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import onnx
@@ -166,15 +166,44 @@ class Rules:
 
     Parameters
     ----------
-    rules : iterable of Rule
-        Earlier ones are tried first.
+    load : callable
+        Imports the rules, when a graph first needs them: most graphs need few. Earlier ones are
+        tried first.
+    concern : callable, optional
+        Whether a graph may need them: False only where none would fire. By default all graphs do.
     """
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self._by_root: dict[Root, list[Rule]] = {}
-        for rule in rules:
+    def __init__(
+        self, load: Callable[[], Iterable[Rule]], concern: Callable[[ir.Graph], bool] | None = None
+    ) -> None:
+        self._load, self._concern = load, concern
+
+    @lazy
+    def _by_root(self) -> dict[Root, list[Rule]]:
+        by_root: dict[Root, list[Rule]] = {}
+        for rule in self._load():
             for root in rule.roots:
-                self._by_root.setdefault(root, []).append(rule)
+                by_root.setdefault(root, []).append(rule)
+        return by_root
+
+    @property
+    def roots(self) -> Collection[Root]:
+        """Domains and names of the operators that the rules' patterns end with."""
+        return self._by_root.keys()
+
+    def concern(self, graph: ir.Graph) -> bool:
+        """Tell whether rules may fire in a graph, before they are imported.
+
+        Parameters
+        ----------
+        graph : ir.Graph
+            Any graph.
+
+        Returns
+        -------
+        bool
+        """
+        return self._concern is None or self._concern(graph)
 
     def of(self, node: ir.Node) -> Iterator[Rule]:
         """Give the rules that may fire at a node.
@@ -277,8 +306,9 @@ def apply_rules(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> N
     RuntimeError
         If rules undo one another's work without end.
     """
-    with _lock:
-        _apply(model, rules, fired)
+    if rules.concern(model.graph):
+        with _lock:
+            _apply(model, rules, fired)
 
 
 def _apply(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> None:
