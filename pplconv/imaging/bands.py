@@ -26,7 +26,15 @@ from .._records import record
 from ..api.conv import Conv2d
 from ..ops.edges import Index, runs_of, source_index
 from .banded import (
-    READ, Banded, Means, Rounding, RowSums, Short, has_rows, is_open, paired_isa,
+    READ,
+    Banded,
+    Means,
+    Rounding,
+    RowSums,
+    Short,
+    has_rows,
+    is_open,
+    paired_isa,
 )  # fmt: skip
 from .fixed_point import pair_weights
 from .mirrored import mirrored_digits
