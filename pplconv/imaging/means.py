@@ -42,7 +42,7 @@ class MeanSums:
         self.extent, self.dtype = extent, pixel
         self.products = sum(extent)
 
-    def rounded_sums(self, *, exact: bool) -> None:
+    def rounded_sums(self, *, exact: bool, paired: bool) -> None:
         """Nothing: there are no sums to round."""
 
 
