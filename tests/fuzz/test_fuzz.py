@@ -73,6 +73,24 @@ def test_one_seed_prints_its_call():
     assert repr(draw(5)) in found.stdout
 
 
+def test_functions_are_not_judged_by_sparse_plans():
+    """`conv2d` takes weights as they are; `Conv2d` with the same ones leaves zeros out."""
+    weight = np.zeros((16, 16, 3, 3), np.float32)
+    weight[:, ::8] = 1
+    found = next(case for case in CASES if case.call == "conv2d" and not case.block)
+    problem = replace(
+        found.problem, dtype="float32", layout="NCHW", batch=1, groups=1, in_channels=16,
+        out_channels=16, image=(20, 20), kernel=(3, 3), stride=1, padding=1, dilation=1,
+        options={"algorithm": "auto", "threads": 1},
+    )  # fmt: skip
+    plans = {}
+    for call in ("conv2d", "prepared"):
+        case = replace(found, problem=problem, zeros=None, call=call)
+        case.__dict__["plain"] = {**case.plain, "weight": weight}
+        plans[call] = case.plan()
+    assert plans["prepared"].algorithm == "sparse" != plans["conv2d"].algorithm
+
+
 def test_a_seed_is_one_case():
     assert [repr(draw(seed)) for seed in range(50)] == [repr(case) for case in DRAWN[:50]]
     assert len({repr(replace(case, seed=0)) for case in DRAWN}) > 590
