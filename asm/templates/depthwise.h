@@ -7,9 +7,10 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 64")
 
-/* Whether squares have loops for strides that differ, as text recognisers have them. Each takes a
- * hundredth of a wheel's megabyte, so there are none for double, and none in portable C. */
-#define UNEVEN_STRIDES (!PPLCONV_F64 && (PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON))
+/* Whether squares have loops for strides that differ, as text recognisers have them, and for 7x7.
+ * Each takes a hundredth of a wheel's megabyte, so there are none for double, and none in portable
+ * C. */
+#define SELDOM_SQUARES (!PPLCONV_F64 && (PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON))
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }

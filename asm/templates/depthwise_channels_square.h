@@ -136,8 +136,8 @@ SQUARE(3_1, 3, 1, 1)
 SQUARE(3_2, 3, 2, 2)
 SQUARE(5_1, 5, 1, 1)
 SQUARE(5_2, 5, 2, 2)
+#if SELDOM_SQUARES
 SQUARE(7_1, 7, 1, 1)
-#if UNEVEN_STRIDES
 SQUARE(3_down, 3, 2, 1)
 SQUARE(3_across, 3, 1, 2)
 SQUARE(5_down, 5, 2, 1)
@@ -149,11 +149,13 @@ typedef void square_function(const struct call *s, int64_t first, int64_t end, i
 static square_function *square_of(const struct pplconv_geometry *g) {
     const int64_t size = g->kh, down = g->stride_h, across = g->stride_w;
     if (size != g->kw || g->dilation_h != 1 || g->dilation_w != 1) return 0;
+#if SELDOM_SQUARES
     if (size == 7 && down == 1 && across == 1) return square_7_1;
+#endif
     if (down > 2 || across > 2) return 0;
     if (size == 3 && down == across) return down == 1 ? square_3_1 : square_3_2;
     if (size == 5 && down == across) return down == 1 ? square_5_1 : square_5_2;
-#if UNEVEN_STRIDES
+#if SELDOM_SQUARES
     if (size == 3) return down == 2 ? square_3_down : square_3_across;
     if (size == 5 && down == 2) return square_5_down;
 #endif

@@ -72,7 +72,7 @@ SQUARE(3_1, 3, 1, 1)
 SQUARE(3_2, 3, 2, 2)
 SQUARE(5_1, 5, 1, 1)
 SQUARE(5_2, 5, 2, 2)
-#if UNEVEN_STRIDES
+#if SELDOM_SQUARES
 SQUARE(3_down, 3, 2, 1)
 #endif
 
@@ -111,7 +111,7 @@ static square_function *square_of(const struct planes *s) {
 #endif
     if (size == 3 && down == across) return down == 1 ? square_3_1 : square_3_2;
     if (down == across) return down == 1 ? square_5_1 : square_5_2;
-#if UNEVEN_STRIDES
+#if SELDOM_SQUARES
     if (size == 3 && down == 2) return square_3_down;
 #endif
     return 0;

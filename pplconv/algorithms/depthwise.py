@@ -236,8 +236,10 @@ class Depthwise(DepthwiseCandidate):
         p = self.problem
         if p.kh != p.kw or p.dilation != (1, 1):
             return False
+        # Double precision has no loops for squares that are seldom met.
         if p.kh == 7:
-            return not self.by_pixels and p.stride == (1, 1)
+            single = self.numerics.operand_bytes < 8
+            return single and not self.by_pixels and p.stride == (1, 1)
         if p.stride[0] != p.stride[1]:
             three, down = p.kh == 3, p.stride == (2, 1)
             kept = three and down if self.by_pixels else three or down
