@@ -60,7 +60,7 @@ FEW_TAPS = 8
 # Pixels whose columns are summed up where they lie.
 IN_COLUMNS = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.int16))
 # Pixels whose pairs are multiplied; most channels of these, and most products of a result.
-IN_PAIRS = (np.dtype(np.uint16), np.dtype(np.int16))
+IN_PAIRS = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.int16))
 MOST_PAIRED = 4
 MOST_PRODUCTS = 121
 # Of the pairs of a column and a row, the most for two of their taps: more take longer than column
@@ -309,6 +309,8 @@ def _pairs_of(operator: Operator, out: Array, rounding: Rounding) -> Array | Non
     """Weights of sums that are made by pairs, where these are faster."""
     rows, columns = operator.extent
     products = rows * (columns // 2 + 1)
+    if out.dtype == np.uint8 and isinstance(operator, Separable):
+        return None
     if out.shape[-1] > MOST_PAIRED or rows * columns > MOST_PRODUCTS or paired_isa() is None:
         return None
     if isinstance(operator, Separable) and 2 * products > MOST_BESIDE * (rows + columns):
