@@ -104,14 +104,13 @@ def pair_weights(
     if not 0 < weight < 1 << 8 or not (np.ldexp(kernel, _TIES) % 1).any():
         return None
     offset = _MOST if dtype == np.uint16 else 0
-    most, down = (255, True) if dtype == np.uint8 else (_MOST, False)
     total = math.fsum(kernel.ravel().tolist())
     scale = max(math.frexp(weight)[1], 0)
     fine_fraction = min(_FINE_BITS, _FINE_SUM_BITS - 17 - scale)
     # The weights' rounding, that of products of factors, and that of `start`.
     fine = np.rint(np.ldexp(kernel, fine_fraction)).astype(np.int64)
     rest = weight * _ROUNDED * _MOST_PIXEL
-    fine_error = kernel.size * most / 2 + math.ldexp(rest, fine_fraction) + 2
+    fine_error = kernel.size * _reach(dtype) / 2 + math.ldexp(rest, fine_fraction) + 2
     numbers = _coarse(kernel, weight, offset * (total - 1), dtype, rest)
     if numbers is None:
         return None
@@ -122,7 +121,7 @@ def pair_weights(
         [*coarse, fine_fraction, fine_start, math.ceil(fine_error), offset],
         np.int64,
     )
-    fine, high, low = (_in_pairs(weights, down) for weights in (fine, high, low))
+    fine, high, low = (_in_pairs(weights, dtype == np.uint8) for weights in (fine, high, low))
     digits = np.stack([high, low], 2).astype(np.int16)
     return np.concatenate([parameters, fine.ravel(), digits.ravel().view(np.int64)])
 
@@ -137,7 +136,7 @@ def _coarse(
     offset = _MOST if dtype == np.uint16 else 0
     most = int(limits.max) * positive - int(limits.min) * negative - offset
     least = int(limits.min) * positive - int(limits.max) * negative - offset
-    reach = max(int(limits.max) - offset, offset - int(limits.min))
+    reach = _reach(dtype)
     rows = len(kernel)
     for fraction in _FRACTIONS:
         # Few shifts are fast, short ones are precise.
@@ -161,6 +160,11 @@ def _coarse(
             begin = round(math.ldexp(start, fraction)) + half + near
             return (fraction, shift, begin, near, together), high, low
     return None
+
+
+def _reach(dtype: np.dtype[Any]) -> int:
+    """Return the largest magnitude of what stands for a pixel in products."""
+    return int(np.iinfo(dtype).max) if dtype == np.uint8 else _MOST
 
 
 def _shift(kernel: Array, fraction: int, together: int, most_low: int) -> int:
