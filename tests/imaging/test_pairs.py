@@ -49,7 +49,7 @@ def test_every_width(dtype, border, rng):
         y, x = (int(rng.integers(n)) for n in extent)
         value = int(image[0, 0, 0])
         more = {"border": border, "value": value, "anchor": (x, y)}
-        found = np.full(shape, 0x5555, dtype)
+        found = np.full(shape, 0x55, dtype)
         filter2d(image, kernel, out=found, threads=int(rng.integers(1, 4)), **more)
         expected = exactly(image, fractions_of(kernel), (y, x), border, value, dtype)
         np.testing.assert_array_equal(found, expected)

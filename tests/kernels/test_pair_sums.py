@@ -61,8 +61,8 @@ def check(checker, row, rng, pixels, kernel, channels, count, most_listed):
     sizes = {"tap_rows": lines, "pairs": pairs, "step": 4 * channels, "count": count}
     if is_bytes:
         first = call.put("dst", np.full((1, count // 2), 0x55, dtype), count, writable=True)
-        second = call.put("second", np.full((1, count // 2), 0x55, dtype), count, writable=True)
-        call.run(**sizes)
+        call.put("second", np.full((1, count // 2), 0x55, dtype), count, writable=True)
+        second = call.run(**sizes)
         found = np.stack([first[0], second[0]], 1).ravel()
     else:
         call.put("dst", np.full((1, count), 0x5555, dtype), 2 * count, writable=True)
@@ -168,11 +168,11 @@ def test_open_bytes(checker, row, rng):
     kernel = np.zeros((3, 3))
     kernel[1, 1], kernel[0, 0] = 0.25, 2.0**-20
     for line in (1, 2):
-        for at in (1, 2, 33, 70, 97):
+        for at in (1, 2, 33, 70, 96):
             pixels = np.zeros((4, 98, 1), np.uint8)
             pixels[line, at] = 2
             vectors = check(checker, row, rng, pixels, kernel, 1, 192, 1)
-            assert vectors.tolist() == [(at - 1) // row["lanes"] * row["lanes"] * 2] or at > 96
+            assert vectors.tolist() == [(at - 1) // row["lanes"] * row["lanes"] * 2]
     kernel[1, 1] += 2.0**-22
     pixels = np.full((4, 98, 1), 2, np.uint8)
     assert not len(check(checker, row, rng, pixels, kernel, 1, 192, 0))
