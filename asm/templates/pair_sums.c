@@ -1,4 +1,4 @@
-/* Rows of a filter of integers of at most 16 bits. Two neighbours of a row or, of bytes, of a column
+/* Rows of a filter of integers of at most 16 bits. Neighbours of a row or, of bytes, of a column
  * are pairs in lanes of 32 bits, which are multiplied by weights of two digits: sums of a lane for
  * its first pixel have one set of weights, those for its second pixel another one. Fractions of
  * sums tell how far results are from half way. The few that are near it are made again of longer

@@ -249,8 +249,7 @@ cdef int check_rounding(object rounding, object results, object dtype, tuple ext
 
 
 def paired_isa():
-    """Instruction set of filters of 16-bit integers by pairs, in the current environment, if any.
-    """
+    """Instruction set of filters of integers by pairs, in the current environment, if any."""
     for product in ("u8", "f32"):
         isa = planner.best_isa(numerics_of(product, product))
         if isa is not None and has_pairs(isa):

@@ -327,7 +327,7 @@ def _is_narrow(isa: str) -> bool:
 
     Then bytes by pairs took 1.1 to 1.3 times as long as in float32 (AMD EPYC 26-2).
     """
-    widest = planner.best_isa(numerics_of("f32", "f32"))
+    widest = planner.best_isa(numerics_of("f32", "f32")) or ""
     return widest.startswith(WIDE) and not isa.startswith(WIDE)
 
 

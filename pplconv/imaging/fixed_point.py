@@ -76,20 +76,20 @@ def pair_weights(
     -----
     A pixel x is an integer of 16 bits; of uint16, x is the pixel less 2**15, and so is a result.
     The sum of w * x is ``total + start``, where `start` makes up for what was subtracted, and has
-    half a unit to round to the nearest. With `most`, abs(x) is at most this: 2**15, or 255 of
-    bytes. Pairs are neighbours of a row; of bytes, of a column.
+    half a unit to round to the nearest. The most that abs(x) can be is `most`: 2**15, and 255 of
+    uint8. Pairs are neighbours of a row; of uint8, of a column.
 
     Weights times ``2**(fraction + shift)`` are rounded to integers ``high * 2**shift + low``. Sums
     of low * x over `together` rows of pairs, with half of ``2**shift``, at most 2**15, are below
-    2**31 in magnitude, as the sum of abs(low) is at most ``(2**31 - 1 - 2**15) // most``: of bytes,
-    those of all rows are made together. Shifted to the right, each errs by at most half a unit.
+    2**31 in magnitude, as the sum of abs(low) is at most ``(2**31 - 1 - 2**15) // most``. Of uint8
+    that is 256 times 2**15, the largest low digit: the sums of up to 256 taps are made together.
+    Shifted to the right, each errs by at most half a unit.
 
     They, the sum of high * x and `start` are added modulo 2**32. The total is right nevertheless,
     as its true value is in the range of int32: with P, the sum of positive weights, and N, that of
-    negative ones, sums of pixels of uint8 are from 255 * N to 255 * P, those of uint16 from 65535 * N
-    to 65535 * P, and those of int16 from -32768 * P + 32767 * N to 32767 * P - 32768 * N. Their
-    products with ``2**fraction`` and the
-    bound of the error are checked.
+    negative ones, sums of pixels of uint8 are from 255 * N to 255 * P, those of uint16 from
+    65535 * N to 65535 * P, and those of int16 from -32768 * P + 32767 * N to 32767 * P - 32768 * N.
+    Their products with ``2**fraction`` and the bound of the error are checked.
 
     The error of the total in units of ``2**-fraction`` is at most that of the weights times `most`,
     divided by ``2**shift``, plus half a unit for each shifted sum, plus half a unit for `start`. It

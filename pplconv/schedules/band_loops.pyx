@@ -104,7 +104,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
 
 
 def has_pairs(str isa):
-    """Whether filters of 16-bit integers by pairs have kernels of an instruction set, or below it.
+    """Whether filters of integers by pairs have kernels of an instruction set, or below it.
 
     Parameters
     ----------

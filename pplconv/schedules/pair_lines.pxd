@@ -57,7 +57,10 @@ cdef struct PairLines:
 
 
 cdef inline bint take_pairs(PairLines *j, const IntegerLines *lines, paired) except -1:
-    """Take weights of pairs, by kernels of some instruction set; none if `paired` is."""
+    """Take weights of pairs, by kernels of some instruction set; none if `paired` is.
+
+    Bytes run as ``run_row_pairs`` has them.
+    """
     cdef int64_t size = lines.result
     if paired is None:
         return False

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pplconv.imaging import filter2d, sepfilter2d
+from pplconv import planner
+from pplconv.imaging import bands, filter2d, sepfilter2d
 from pplconv.imaging.banded import paired_isa
 from pplconv.imaging.fixed_point import pair_weights
+from pplconv.numerics import numerics_of
 from tests.imaging.image_reference import BORDERS, outer
 from tests.imaging.test_integer_lines import exactly
 
@@ -167,3 +169,26 @@ def test_levels(monkeypatch):
         assert paired_isa() is not None
         monkeypatch.setenv("PPLCONV_MAX_ISA", "portable")
         assert paired_isa() is None
+
+
+@pytest.mark.unemulated("its kernels are x86-64's")
+def test_bytes(rng, monkeypatch):
+    """Kernels of bytes that are no products are taken, unless float32 has longer vectors."""
+    made = []
+
+    def noted(*arguments, **options):
+        made.append(arguments)
+        return pair_weights(*arguments, **options)
+
+    monkeypatch.setattr(bands, "pair_weights", noted)
+    image = drawn(rng, (20, 70, 3), np.uint8)
+    for level in ("avx512", "avx512vnni", "avx2", "portable"):
+        monkeypatch.setenv("PPLCONV_MAX_ISA", level)
+        isa = paired_isa()
+        floats = planner.best_isa(numerics_of("f32", "f32"))
+        filter2d(image, drawn_kernel(rng, (3, 3)))
+        taken = isa is not None and (isa.startswith("avx512") or not floats.startswith("avx512"))
+        assert len(made) == taken
+        sepfilter2d(image, rng.random(3), rng.random(3))
+        assert len(made) == taken
+        made.clear()
