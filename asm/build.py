@@ -89,7 +89,9 @@ PORTABLE_FOR_SPEED = ("gemm", "winograd_output", "sparse_channels")
 SELDOM = ("elementwise",)
 # Operations whose templates write their blocks out: as fast, and smaller by a tenth, if the
 # compiler copies no loops on its own.
-WRITTEN_OUT = ("depthwise_channels", "depthwise_pixels", "filter_means", "pair_pixels")
+WRITTEN_OUT = (
+    "depthwise_channels", "depthwise_pixels", "filter_means", "pair_pixels", "pair_rows",
+)  # fmt: skip
 # Operations whose functions the linker orders by name (`setup.py`): a function of one type or level
 # then lies beside the same function of another, which makes a wheel 41 kB smaller.
 BY_FUNCTION = (

@@ -282,6 +282,8 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "box_rows": {"f32": ("avx512",)},
     # Others multiply in floating point, by `filter_floats` and `whole_sums`.
     "pair_pixels": {"s16": ("avx2", "avx512")},
+    # Makes the pairs of bytes.
+    "pair_rows": {"u8": ("avx2", "avx512")},
     "pair_sums": {"s16": ("avx2", "avxvnni", "avx512", "avx512vnni")},
     # Vectors of four lanes without intrinsics: the portable kernel has those of NEON.
     "elementwise": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),

@@ -40,7 +40,7 @@ from asm.contract.packing import (
     PAD_CHANNELS,
     STORE_TRANSPOSED,
 )
-from asm.contract.pairs import PAIR_PIXELS, PAIR_SUMS
+from asm.contract.pairs import PAIR_PIXELS, PAIR_ROWS, PAIR_SUMS
 from asm.contract.quantized import (
     DEQUANTIZE,
     LOOKUP,
@@ -87,6 +87,7 @@ _ALL = (
     FILTER_MEANS,
     FILTER_MIRRORED,
     PAIR_PIXELS,
+    PAIR_ROWS,
     PAIR_SUMS,
     PIXEL_COLUMNS,
     WHOLE_SUMS,

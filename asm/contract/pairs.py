@@ -1,4 +1,4 @@
-"""Argument structs of filters of 16-bit integers, whose pixels are multiplied in pairs."""
+"""Argument structs of filters of integers whose pixels are multiplied in pairs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,25 @@ PAIR_PIXELS = Contract(
     ),
 )
 
+PAIR_ROWS = Contract(
+    "pair_rows",
+    "two rows of bytes as pairs of 16-bit integers: dst[2 * i] = first[i] and dst[2 * i + 1] = "
+    "second[i] for 0 <= i < count",
+    (
+        Field("first", CONST_POINTER, "count bytes"),
+        Field("second", CONST_POINTER, "count bytes"),
+        Field("dst", POINTER, "2 * count numbers of 16 bits, apart from the rows"),
+        Field("count", INT, "bytes, >= 0"),
+    ),
+)
+
 PAIR_SUMS = Contract(
     "pair_sums",
     "a row of a filter of 16-bit integers, which lie in pairs: result 2 * i + s is the sum over "
     "0 <= r < tap_rows, 0 <= k < pairs and e = 0, 1 of w[r, k, s, e] * x, rounded, where x is "
     "number 2 * i + e of what lies k * step bytes behind rows[r]; for all results below count. "
-    "With flip, numbers x are 2^15 less, and so are results; they are saturated. The sum is made "
+    "With flip, numbers x are 2^15 less, and so are results; they are saturated. With `second`, "
+    "results are bytes of two rows: dst[i] of 2 * i, and second[i] of 2 * i + 1. The sum is made "
     "of two digits first: (start + the sum of high * x + (2^(shift - 1) + the sum of low * x) >> "
     "shift of each `together` rows) >> fraction, modulo 2^32. Where the fraction is at most twice "
     "`near`, it is made again: (fine start + the sum of fine weights * x) >> fine fraction. A "
@@ -48,8 +61,9 @@ PAIR_SUMS = Contract(
             "16, 1 <= fraction <= 16 and 1 <= together; fraction, start and near of fine weights; "
             "flip, 0 or 2^15",
         ),
-        Field("dst", POINTER, "numbers of 16 bits, apart from the rows"),
-        Field("count", INT, "results, >= 1"),
+        Field("dst", POINTER, "numbers of 16 bits or bytes, apart from the rows"),
+        Field("second", POINTER, "bytes, apart from the others; or NULL"),
+        Field("count", INT, "results, >= 1; of bytes, a multiple of 2"),
         Field(
             "open",
             POINTER,

@@ -1,7 +1,8 @@
-/* Rows of a filter of 16-bit integers. Neighbours of a row are pairs in lanes of 32 bits, which are
- * multiplied by weights of two digits: sums of a lane for its first pixel have one set of weights,
- * those for its second pixel another one. Fractions of sums tell how far results are from half
- * way. The few that are near it are made again of longer weights. */
+/* Rows of a filter of integers of at most 16 bits. Neighbours of a row or, of bytes, of a column
+ * are pairs in lanes of 32 bits, which are multiplied by weights of two digits: sums of a lane for
+ * its first pixel have one set of weights, those for its second pixel another one. Fractions of
+ * sums tell how far results are from half way. The few that are near it are made again of longer
+ * weights. */
 #include "pair_products.h"
 
 #define WHOLLY _Pragma("GCC unroll 8")
@@ -31,6 +32,12 @@ INLINE vector both_pixels(vector first, vector second) {
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
     return _mm512_shuffle_epi8(_mm512_packs_epi32(first, second), order);
 }
+/* Lanes of vectors as bytes, saturated, which four vectors fill. */
+INLINE vector as_bytes(vector a, vector b, vector c, vector d) {
+    const vector order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const vector x = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+    return _mm512_permutexvar_epi32(order, x);
+}
 INLINE uint32_t at_most(vector x, vector most) { return _mm512_cmple_epu32_mask(x, most); }
 INLINE vector both(vector a, vector b) { return _mm512_and_si512(a, b); }
 #else
@@ -41,6 +48,12 @@ INLINE vector both_pixels(vector first, vector second) {
         _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
     return _mm256_shuffle_epi8(_mm256_packs_epi32(first, second), order);
 }
+/* Lanes of vectors as bytes, saturated: two vectors fill a half, and so do the others. */
+INLINE vector as_bytes(vector a, vector b, vector c, vector d) {
+    const vector order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const vector x = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    return _mm256_permutevar8x32_epi32(x, order);
+}
 INLINE uint32_t at_most(vector x, vector most) {
     const vector is = _mm256_cmpeq_epi32(_mm256_min_epu32(x, most), x);
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(is));
@@ -48,14 +61,14 @@ INLINE uint32_t at_most(vector x, vector most) {
 INLINE vector both(vector a, vector b) { return _mm256_and_si256(a, b); }
 #endif
 
-/* Sum up a result again, of longer weights: its lane begins at `at` bytes of rows. Whether its
+/* Sum up a result again, of longer weights: its lane begins with number `at` of rows. Whether its
  * rounding stays open. */
-static int sum_again(arguments *a, const struct numbers *n, int64_t at, int64_t second, pixel *to) {
+static int sum_again(arguments *a, const struct numbers *n, int64_t at, int64_t second) {
     const int64_t *weights = (const int64_t *)a->fine + 2 * second;
     const char *const *rows = a->rows;
     int64_t sum = n->fine_start;
     for (int64_t r = 0; r < a->tap_rows; r++) {
-        const char *from = rows[r] + at;
+        const char *from = rows[r] + 2 * at;
         for (int64_t k = 0; k < a->pairs; k++, weights += 4, from += a->step) {
             const pixel *x = (const pixel *)from;
             sum += (int16_t)(x[0] ^ n->flip) * weights[0];
@@ -67,22 +80,20 @@ static int sum_again(arguments *a, const struct numbers *n, int64_t at, int64_t 
     const int64_t mask = ((int64_t)1 << n->fine_fraction) - 1;
     if (((sum + n->fine_near) & mask) <= 2 * n->fine_near) return 1;
     sum >>= n->fine_fraction;
-    if (sum > INT16_MAX) sum = INT16_MAX;
-    if (sum < INT16_MIN) sum = INT16_MIN;
-    *to = (pixel)(sum ^ n->flip);
+    const int64_t least = a->second ? 0 : INT16_MIN, most = a->second ? UINT8_MAX : INT16_MAX;
+    sum = sum > most ? most : sum < least ? least : sum;
+    if (a->second) ((uint8_t *)(second ? a->second : a->dst))[at / 2] = (uint8_t)sum;
+    else ((pixel *)a->dst)[at + second] = (pixel)(sum ^ n->flip);
     return 0;
 }
 
 /* Settle results of a vector by bits of lanes; whether one of them stays open, which ends it. */
 static __attribute__((noinline)) int settle(arguments *a, const struct numbers *n, int64_t i,
                                             const uint32_t *near) {
-    pixel *to = (pixel *)a->dst + i;
     for (int64_t second = 0; second < 2; second++) {
         for (uint32_t bits = near[second]; bits; bits &= bits - 1) {
-            const int64_t at = 2 * __builtin_ctz(bits);
-            if (i + at + second < a->count &&
-                sum_again(a, n, 2 * (i + at), second, to + at + second))
-                return 1;
+            const int64_t at = i + 2 * __builtin_ctz(bits);
+            if (at + second < a->count && sum_again(a, n, at, second)) return 1;
         }
     }
     return 0;
@@ -128,16 +139,27 @@ INLINE int64_t make_block(arguments *a, const struct numbers *n, int64_t i, int6
     const vector mask = splat(((int64_t)1 << n->fraction) - 1);
     vector away[MANY][2], least = splat(-1);
     WHOLLY for (int v = 0; v < many; v++) {
-        const vector first = (vector)y[v][0], second = (vector)y[v][1];
-        const words x = (words)both_pixels(OF_VECTOR(sra_epi32)(first, fraction),
-                                           OF_VECTOR(sra_epi32)(second, fraction)) ^
-                        flip;
-        char *to = (char *)a->dst + 2 * i + v * PPLCONV_VECTOR_BYTES;
-        if (many == 1 && i + RESULTS > a->count) memcpy(to, &x, (size_t)(2 * (a->count - i)));
-        else *(unaligned_words *)to = x;
         WHOLLY for (int p = 0; p < 2; p++) {
             away[v][p] = both((vector)y[v][p], mask);
             least = OF_VECTOR(min_epu32)(least, away[v][p]);
+            y[v][p] = (sums)OF_VECTOR(sra_epi32)((vector)y[v][p], fraction);
+        }
+    }
+    if (a->second) {
+        const int64_t left = (a->count - i) / 2;
+        WHOLLY for (int p = 0; p < 2; p++) {
+            /* One vector or two are packed again instead of others. */
+            const vector x = as_bytes((vector)y[0][p], (vector)y[1 % many][p],
+                                      (vector)y[2 % many][p], (vector)y[3 % many][p]);
+            char *to = (char *)(p ? a->second : a->dst) + i / 2;
+            memcpy(to, &x, (size_t)(many == 1 && left < LANES ? left : many * LANES));
+        }
+    } else {
+        WHOLLY for (int v = 0; v < many; v++) {
+            const words x = (words)both_pixels((vector)y[v][0], (vector)y[v][1]) ^ flip;
+            char *to = (char *)a->dst + 2 * i + v * PPLCONV_VECTOR_BYTES;
+            if (many == 1 && i + RESULTS > a->count) memcpy(to, &x, (size_t)(2 * (a->count - i)));
+            else *(unaligned_words *)to = x;
         }
     }
     if (__builtin_expect(!at_most(least, twice), 1)) return 0;

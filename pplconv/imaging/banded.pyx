@@ -117,7 +117,8 @@ class RowSums(NamedTuple):
     digits : ndarray of int16, optional
         With `near`, the weights of a mirrored kernel of bytes, as `mirrored_digits` has them.
     pairs : ndarray of int64, optional
-        With `near`, the weights of a kernel of 16-bit integers, as `pair_weights` has them.
+        With `near`, the weights of a kernel of integers of at most 16 bits, as `pair_weights` has
+        them.
     """
 
     weights: np.ndarray
@@ -248,8 +249,7 @@ cdef int check_rounding(object rounding, object results, object dtype, tuple ext
 
 
 def paired_isa():
-    """Instruction set of filters of 16-bit integers by pairs, in the current environment, if any.
-    """
+    """Instruction set of filters of integers by pairs, in the current environment, if any."""
     for product in ("u8", "f32"):
         isa = planner.best_isa(numerics_of(product, product))
         if isa is not None and has_pairs(isa):
@@ -360,8 +360,9 @@ cdef class Banded:
                 mirrored = planner.best_isa(numerics_of("u8", "u8"))
             elif floats.pairs is not None:
                 digits, paired = floats.pairs, paired_isa()
-                if digits.dtype != np.int64 or digits.shape != (
-                        9 + 6 * extent[0] * (extent[1] // 2 + 1),):
+                # Bytes are paired with those below.
+                one, other = extent[::-1] if results.itemsize == 1 else extent
+                if digits.dtype != np.int64 or digits.shape != (9 + 6 * one * (other // 2 + 1),):
                     raise ValueError("each pair of weights has two digits and longer weights")
         if by_rows:
             taps = extent

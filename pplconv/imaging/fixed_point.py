@@ -15,11 +15,12 @@ Array = npt.NDArray[Any]
 # Fractions of results, and bits of low digits, in the order in which they are tried.
 _FRACTIONS = range(16, 7, -1)
 _SHIFTS = range(16, 1, -1)
-# Largest magnitude of a pixel less half of its range, and the largest pixel.
+# Digits, and pixels of 16 bits less half of their range, are at most this in magnitude; the largest
+# pixel.
 _MOST = 1 << 15
 _MOST_PIXEL = (1 << 16) - 1
-# Sums of low digits times such a number, with what rounds them, are less than 2**31.
-_MOST_LOW = (1 << 16) - 2
+# Sums of low digits times numbers, with half of what is shifted out, are at most this.
+_MOST_LOW_SUM = (1 << 31) - 1 - _MOST
 # Fractions of longer weights at most, so that weights are integers without error in float64; bits
 # of their sums.
 _FINE_BITS = 46
@@ -62,7 +63,7 @@ def pair_weights(
     extent : (int, int)
         Rows and columns of the kernel.
     dtype : dtype
-        Of pixels and results, uint16 or int16.
+        Of pixels and results: uint8, uint16 or int16.
     separable : bool
         Whether the kernel is the product of a column and a row.
 
@@ -75,20 +76,22 @@ def pair_weights(
     -----
     A pixel x is an integer of 16 bits; of uint16, x is the pixel less 2**15, and so is a result.
     The sum of w * x is ``total + start``, where `start` makes up for what was subtracted, and has
-    half a unit to round to the nearest.
+    half a unit to round to the nearest. The most that abs(x) can be is `most`: 2**15, and 255 of
+    uint8. Pairs are neighbours of a row; of uint8, of a column.
 
     Weights times ``2**(fraction + shift)`` are rounded to integers ``high * 2**shift + low``. Sums
-    of low * x over `together` rows of the kernel, with half of ``2**shift``, are below 2**31 in
-    magnitude, as abs(x) is at most 2**15 and the sum of abs(low) at most 2**16 - 2. Shifted to the
-    right, each errs by at most half a unit.
+    of low * x over `together` rows of pairs, with half of ``2**shift``, at most 2**15, are below
+    2**31 in magnitude, as the sum of abs(low) is at most ``(2**31 - 1 - 2**15) // most``. Of uint8
+    that is 256 times 2**15, the largest low digit: the sums of up to 256 taps are made together.
+    Shifted to the right, each errs by at most half a unit.
 
     They, the sum of high * x and `start` are added modulo 2**32. The total is right nevertheless,
     as its true value is in the range of int32: with P, the sum of positive weights, and N, that of
-    negative ones, sums of pixels of uint16 are from 65535 * N to 65535 * P, and those of int16 from
-    -32768 * P + 32767 * N to 32767 * P - 32768 * N. Their products with ``2**fraction`` and the
-    bound of the error are checked.
+    negative ones, sums of pixels of uint8 are from 255 * N to 255 * P, those of uint16 from
+    65535 * N to 65535 * P, and those of int16 from -32768 * P + 32767 * N to 32767 * P - 32768 * N.
+    Their products with ``2**fraction`` and the bound of the error are checked.
 
-    The error of the total in units of ``2**-fraction`` is at most that of the weights times 2**15,
+    The error of the total in units of ``2**-fraction`` is at most that of the weights times `most`,
     divided by ``2**shift``, plus half a unit for each shifted sum, plus half a unit for `start`. It
     is below `near`, which is added to the total: its fraction is at most ``2 * near`` where the
     exact sum may be on the other side of half way.
@@ -107,8 +110,8 @@ def pair_weights(
     # The weights' rounding, that of products of factors, and that of `start`.
     fine = np.rint(np.ldexp(kernel, fine_fraction)).astype(np.int64)
     rest = weight * _ROUNDED * _MOST_PIXEL
-    fine_error = kernel.size * _MOST / 2 + math.ldexp(rest, fine_fraction) + 2
-    numbers = _coarse(kernel, weight, offset * (total - 1), offset, rest)
+    fine_error = kernel.size * _reach(dtype) / 2 + math.ldexp(rest, fine_fraction) + 2
+    numbers = _coarse(kernel, weight, offset * (total - 1), dtype, rest)
     if numbers is None:
         return None
     coarse, high, low = numbers
@@ -118,30 +121,31 @@ def pair_weights(
         [*coarse, fine_fraction, fine_start, math.ceil(fine_error), offset],
         np.int64,
     )
-    digits = np.stack([_in_pairs(high), _in_pairs(low)], 2).astype(np.int16)
-    return np.concatenate([parameters, _in_pairs(fine).ravel(), digits.ravel().view(np.int64)])
+    fine, high, low = (_in_pairs(weights, dtype == np.uint8) for weights in (fine, high, low))
+    digits = np.stack([high, low], 2).astype(np.int16)
+    return np.concatenate([parameters, fine.ravel(), digits.ravel().view(np.int64)])
 
 
 def _coarse(
-    kernel: Array, weight: float, start: float, offset: int, rest: float
+    kernel: Array, weight: float, start: float, dtype: np.dtype[Any], rest: float
 ) -> tuple[tuple[int, ...], Array, Array] | None:
     """Choose fraction and shift; returns the first five parameters, and both digits."""
     positive = float(kernel[kernel > 0].sum()) * _MARGIN
     negative = -float(kernel[kernel < 0].sum()) * _MARGIN
-    if offset:
-        most, least = _MOST_PIXEL * positive - offset, -_MOST_PIXEL * negative - offset
-    else:
-        most = (_MOST - 1) * positive + _MOST * negative
-        least = -_MOST * positive - (_MOST - 1) * negative
+    limits = np.iinfo(dtype)
+    offset = _MOST if dtype == np.uint16 else 0
+    most = int(limits.max) * positive - int(limits.min) * negative - offset
+    least = int(limits.min) * positive - int(limits.max) * negative - offset
+    reach = _reach(dtype)
     rows = len(kernel)
     for fraction in _FRACTIONS:
         # Few shifts are fast, short ones are precise.
         for together in (rows, (rows + 1) // 2, 1):
-            shift = _shift(kernel, fraction, together)
+            shift = _shift(kernel, fraction, together, _MOST_LOW_SUM // reach)
             scaled = np.ldexp(kernel, fraction + shift)
             numbers = np.rint(scaled)
             high, low = two_digits(numbers.astype(np.int64), shift)
-            error = math.ldexp(float(np.abs(scaled - numbers).sum()) * _MOST * _MARGIN, -shift)
+            error = math.ldexp(float(np.abs(scaled - numbers).sum()) * reach * _MARGIN, -shift)
             error += math.ldexp(rest, fraction) + -(-rows // together) / 2 + 1
             near = math.ceil(error)
             if (2 * near + 1) * 2.0**-fraction <= _RARE:
@@ -158,22 +162,29 @@ def _coarse(
     return None
 
 
-def _shift(kernel: Array, fraction: int, together: int) -> int:
+def _reach(dtype: np.dtype[Any]) -> int:
+    """Return the largest magnitude of what stands for a pixel in products."""
+    return int(np.iinfo(dtype).max) if dtype == np.uint8 else _MOST
+
+
+def _shift(kernel: Array, fraction: int, together: int, most_low: int) -> int:
     """Return the most bits of a low digit, whose sums over some rows have 32 bits."""
     for shift in _SHIFTS:
         numbers = np.rint(np.ldexp(kernel, fraction + shift)).astype(np.int64)
         low = np.abs(two_digits(numbers, shift)[1]).sum(1)
-        if np.add.reduceat(low, np.arange(0, len(low), together)).max() <= _MOST_LOW:
+        if np.add.reduceat(low, np.arange(0, len(low), together)).max() <= most_low:
             return shift
     return 1
 
 
-def _in_pairs(weights: Array) -> Array:
+def _in_pairs(weights: Array, down: bool) -> Array:
     """Return (rows, pairs, 2, 2): weights of pairs of pixels for the first pixel and the second.
 
     The first pixel of a pair sees the pairs from its own one on; the second one does not see the
-    first pixel of that.
+    first pixel of that. With `down`, pairs are of a column, and come first.
     """
+    if down:
+        return _in_pairs(weights.T, False).transpose(1, 0, 2, 3)
     rows, columns = weights.shape
     pairs = columns // 2 + 1
     made = np.zeros((rows, 2, 2 * pairs), np.int64)

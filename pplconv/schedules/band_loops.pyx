@@ -23,6 +23,7 @@ from pplconv.schedules.integer_lines cimport INDEX, LINE, IntegerLines, run_inte
 from pplconv.schedules.mirror_lines cimport lay_out_mirrors, run_mirror_lines, take_mirrors
 from pplconv.schedules.pair_lines cimport lay_out_pairs, run_pair_lines, take_pairs
 from pplconv.schedules.pixel_loops cimport lay_pixels
+from pplconv.schedules.row_pairs cimport lay_out_row_pairs, run_row_pairs
 from pplconv.schedules.row_lines cimport SHORT, run_lines
 from pplconv.schedules.square_lines cimport run_squares, take_means, take_squares
 from pplconv.schedules.work cimport Tensors, Work
@@ -103,7 +104,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
 
 
 def has_pairs(str isa):
-    """Whether filters of 16-bit integers by pairs have kernels of an instruction set, or below it.
+    """Whether filters of integers by pairs have kernels of an instruction set, or below it.
 
     Parameters
     ----------
@@ -225,7 +226,8 @@ cdef class Bands(Work):
                            else run_box_lines if self.take_boxes(fields, isa)
                            else run_mirror_lines if self.take_integers(fields, words, isa) and (
                                take_mirrors(&self.integers, mirrored, isa))
-                           else run_pair_lines if self.take_pairs_of(paired)
+                           else (run_row_pairs if j.result == 1 else run_pair_lines)
+                           if self.take_pairs_of(paired)
                            else run_integer_lines if self.job == &self.integers
                            else run_lines)
         elif means:
@@ -441,7 +443,8 @@ cdef class Bands(Work):
             self.thread_scratch = lay_out_mirrors(&self.integers, run[0], run[1], run[2])
         elif self.job == &self.pairs:
             self.pairs.lines.longest_run = j.longest_run
-            self.thread_scratch = lay_out_pairs(&self.pairs)
+            self.thread_scratch = (lay_out_row_pairs(&self.pairs) if j.result == 1
+                                   else lay_out_pairs(&self.pairs))
         elif self.job == &self.floats:
             if self.is_floats:
                 size = lay_out_lines(&self.floats.lines, rows, runs, j.longest_run)

@@ -47,6 +47,7 @@ cdef enum:
 
 cdef struct PairLines:
     IntegerLines lines
+    # Makes pairs of neighbours of a row; of bytes, those of columns.
     pplconv_kernel kernel, pair
     Reader reader
     # Pixels of a strip; bytes from row to row of pixels.
@@ -56,16 +57,21 @@ cdef struct PairLines:
 
 
 cdef inline bint take_pairs(PairLines *j, const IntegerLines *lines, paired) except -1:
-    """Take weights of pairs, by kernels of some instruction set; none if `paired` is."""
+    """Take weights of pairs, by kernels of some instruction set; none if `paired` is.
+
+    Bytes run as ``run_row_pairs`` has them.
+    """
+    cdef int64_t size = lines.result
     if paired is None:
         return False
-    if lines.result != WORD or lines.reader.pixel != WORD or (
+    if size != lines.reader.pixel or not 1 <= size <= WORD or size < WORD and lines.low or (
             not 1 <= lines.channels <= PPLCONV_PAIR_CHANNELS):
-        raise ValueError("pairs are of 16-bit integers, of few channels")
+        raise ValueError("pairs are of bytes or 16-bit integers, of few channels")
     j.lines = lines[0]
     j.kernel = find_if_any("pair_sums", "s16", paired)
-    j.pair = find_if_any("pair_pixels", "s16", paired)
-    j.reader.read, j.reader.pixel, j.reader.element = NULL, WORD, WORD
+    j.pair = (find_if_any("pair_pixels", "s16", paired) if size == WORD
+              else find_if_any("pair_rows", "u8", paired))
+    j.reader.read, j.reader.pixel, j.reader.element = NULL, size, size
     return j.kernel != NULL and j.pair != NULL
 
 
@@ -166,7 +172,7 @@ cdef inline void run_pair_lines(const void *job, const Tensors *t, int64_t task,
         seen, lines.tap_rows, lines.across // 2 + 1, 2 * channels * WORD)
     a.parameters, a.fine = numbers, numbers + PARAMETERS
     a.weights = numbers + PARAMETERS + FINE * a.tap_rows * a.pairs
-    a.open_count = &listed
+    a.open_count, a.second = &listed, NULL
     while start < width:
         pixels = least(j.strip, width - start)
         a.count = pixels * channels

@@ -1,17 +1,19 @@
-"""Images of 16-bit integers by products of pairs, against exact integers."""
+"""Images of bytes and 16-bit integers by products of pairs, against exact integers."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from pplconv.imaging import filter2d, sepfilter2d
+from pplconv import planner
+from pplconv.imaging import bands, filter2d, sepfilter2d
 from pplconv.imaging.banded import paired_isa
 from pplconv.imaging.fixed_point import pair_weights
+from pplconv.numerics import numerics_of
 from tests.imaging.image_reference import BORDERS, outer
 from tests.imaging.test_integer_lines import exactly
 
-TYPES = (np.uint16, np.int16)
+TYPES = (np.uint8, np.uint16, np.int16)
 
 
 def fractions_of(kernel):
@@ -49,7 +51,7 @@ def test_every_width(dtype, border, rng):
         y, x = (int(rng.integers(n)) for n in extent)
         value = int(image[0, 0, 0])
         more = {"border": border, "value": value, "anchor": (x, y)}
-        found = np.full(shape, 0x5555, dtype)
+        found = np.full(shape, 0x55, dtype)
         filter2d(image, kernel, out=found, threads=int(rng.integers(1, 4)), **more)
         expected = exactly(image, fractions_of(kernel), (y, x), border, value, dtype)
         np.testing.assert_array_equal(found, expected)
@@ -61,7 +63,7 @@ def test_drawn_filters(level, rng, monkeypatch):
     if level is not None:
         monkeypatch.setenv("PPLCONV_MAX_ISA", level)
     for _ in range(100):
-        dtype = TYPES[int(rng.integers(2))]
+        dtype = TYPES[int(rng.integers(len(TYPES)))]
         extent = tuple(rng.integers(1, 8, 2).tolist())
         channels = int(rng.choice([1, 1, 3, 4]))
         image = drawn(rng, (int(rng.integers(8, 20)), int(rng.integers(8, 90)), channels), dtype)
@@ -83,7 +85,8 @@ def test_half_way(dtype, rng):
         kernel[1, 1] += 0.5 - kernel.sum() + more
         for image in (
             np.full((30, 90, 1), 9, dtype),
-            np.full((30, 50, 3), 32767, dtype),
+            np.full((30, 50, 3), 127, dtype),
+            np.full((31, 50, 3), 32767 % (np.iinfo(dtype).max + 1), dtype),
             np.where(rng.random((40, 200, 1)) < 0.01, 9, 0).astype(dtype),
             np.repeat(rng.integers(0, 9, (30, 8, 3)), 20, 1).astype(dtype),
         ):
@@ -97,10 +100,11 @@ def test_wide_images(rng):
     for channels in (1, 3):
         kernel = rng.random((9, 4)) - 0.2
         kernel /= np.abs(kernel).sum()
-        image = drawn(rng, (12, 9001 // channels, channels), np.uint16)
-        found = filter2d(image, kernel, border="wrap")
-        expected = exactly(image, fractions_of(kernel), (4, 2), "wrap", 0, np.uint16)
-        np.testing.assert_array_equal(found, expected)
+        for dtype in (np.uint8, np.uint16):
+            image = drawn(rng, (12, 9001 // channels, channels), dtype)
+            found = filter2d(image, kernel, border="wrap")
+            expected = exactly(image, fractions_of(kernel), (4, 2), "wrap", 0, dtype)
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_which_kernels(rng):
@@ -113,7 +117,8 @@ def test_which_kernels(rng):
 
     drawn = rng.random((3, 3)) / 9
     assert taken(drawn) and taken(-drawn) and taken(drawn, np.int16) and taken([[0.3]])
-    assert taken(rng.random((11, 11)) / 121)
+    assert taken(rng.random((11, 11)) / 121) and taken(rng.random((11, 11)) / 121, np.uint8)
+    assert taken(rng.random((9, 9)) - 0.5, np.uint8)
     assert not taken(np.zeros((3, 3))) and not taken(np.full((3, 3), 0.25))
     assert not taken(rng.random((3, 3)) * 300) and not taken([[1e300, 1.0]])
     assert not taken(rng.standard_normal((9, 9)))
@@ -130,10 +135,17 @@ def test_bound(dtype, rng):
         if made is None:
             continue
         fraction, shift, start, near, together = made[:5].tolist()
-        pairs = extent[1] // 2 + 1
-        words = made[9 + 4 * extent[0] * pairs :].view(np.int16).astype(object)
-        high, low = np.moveaxis(words.reshape(extent[0], pairs, 2, 2, 2)[:, :, :, 0], 2, 0)
-        high, low = (x.reshape(extent[0], -1)[:, : extent[1]] for x in (high, low))
+        # Bytes are paired with those below, and the sums of all rows are made together.
+        down = dtype == np.uint8
+        assert not down or together == extent[0]
+        one, other = extent[::-1] if down else extent
+        pairs = other // 2 + 1
+        words = made[9 + 4 * one * pairs :].view(np.int16).astype(object)
+        words = words.reshape(*((pairs, one) if down else (one, pairs)), 2, 2, 2)[:, :, :, 0]
+        if down:
+            words = words.transpose(1, 0, 2, 3)
+        high, low = (x.reshape(one, -1)[:, :other] for x in np.moveaxis(words, 2, 0))
+        high, low = (high.T, low.T) if down else (high, low)
         exact = fractions_of(kernel) * 2**fraction
         for signs in (kernel > 0, kernel < 0, high > 0, low > 0, low < 0, kernel == kernel):
             pixels = np.where(signs, int(limits.max), int(limits.min))
@@ -157,3 +169,26 @@ def test_levels(monkeypatch):
         assert paired_isa() is not None
         monkeypatch.setenv("PPLCONV_MAX_ISA", "portable")
         assert paired_isa() is None
+
+
+@pytest.mark.unemulated("its kernels are x86-64's")
+def test_bytes(rng, monkeypatch):
+    """Kernels of bytes that are no products are taken, unless float32 has longer vectors."""
+    made = []
+
+    def noted(*arguments, **options):
+        made.append(arguments)
+        return pair_weights(*arguments, **options)
+
+    monkeypatch.setattr(bands, "pair_weights", noted)
+    image = drawn(rng, (20, 70, 3), np.uint8)
+    for level in ("avx512", "avx512vnni", "avx2", "portable"):
+        monkeypatch.setenv("PPLCONV_MAX_ISA", level)
+        isa = paired_isa()
+        floats = planner.best_isa(numerics_of("f32", "f32"))
+        filter2d(image, drawn_kernel(rng, (3, 3)))
+        taken = isa is not None and (isa.startswith("avx512") or not floats.startswith("avx512"))
+        assert len(made) == taken
+        sepfilter2d(image, rng.random(3), rng.random(3))
+        assert len(made) == taken
+        made.clear()

@@ -1,4 +1,4 @@
-"""Rows of filters of 16-bit integers by pairs, against wide integers: tails, steps, open ones."""
+"""Rows of filters of integers by pairs, against wide integers: tails, steps, open ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ pytestmark = pytest.mark.unemulated("its kernels are x86-64's")
 
 every_kernel = pytest.mark.parametrize("row", every_row("pair_sums"), ids=symbol)
 every_copy = pytest.mark.parametrize("row", every_row("pair_pixels"), ids=symbol)
-TYPES = (np.uint16, np.int16)
+every_rows = pytest.mark.parametrize("row", every_row("pair_rows"), ids=symbol)
+TYPES = (np.uint8, np.uint16, np.int16)
 
 
 def in_pairs(pixels):
@@ -30,33 +31,53 @@ def drawn(rng, shape, dtype):
 
 
 def check(checker, row, rng, pixels, kernel, channels, count, most_listed):
-    """Run the kernel, and compare results below `count`; gives the listed vectors."""
+    """Run the kernel, and compare results below `count`; gives the listed vectors.
+
+    Bytes have one row more, and their results are even in number, of two rows.
+    """
     dtype, (rows, across) = pixels.dtype, kernel.shape
+    is_bytes = dtype == np.uint8
     numbers = pair_weights(kernel.ravel(), kernel.shape, dtype, separable=False)
     assert numbers is not None
-    pairs = across // 2 + 1
+    lines, pairs = (rows // 2 + 1, across) if is_bytes else (rows, across // 2 + 1)
     call = Call(checker, row, rng)
-    end = 9 + 4 * rows * pairs
+    end = 9 + 4 * lines * pairs
     for name, part in (("parameters", numbers[:9]), ("fine", numbers[9:end])):
         call.put(name, part.reshape(1, -1), 0)
     call.put("weights", numbers[end:].view(np.int16).reshape(1, -1), 0)
-    laid = np.stack([in_pairs(line) for line in pixels])
+    if is_bytes:
+        # A row behind the last one has weights of zero.
+        below = np.resize(pixels, (2 * lines, *pixels.shape[1:])).reshape(lines, 2, -1)
+        laid = below.transpose(0, 2, 1).reshape(lines, -1).astype(np.int16)
+    else:
+        laid = np.stack([in_pairs(line) for line in pixels])
     read = -(-count // 32) * 32 + (pairs - 1) * 2 * channels
     assert laid.shape[1] == read
     call.put("pixels", laid, 2 * read + 2 * int(rng.integers(0, 40)))
     first, gap = call.values.pop("pixels"), call.values["pixels_rs"]
-    call.put("rows", np.array([[first + gap * r for r in range(rows)]], np.int64), 0)
+    call.put("rows", np.array([[first + gap * r for r in range(lines)]], np.int64), 0)
     listed = call.put("open", np.full((1, count // 16 + 1), -1, np.int64), 0, writable=True)
     number = call.put("open_count", np.full((1, 1), -1, np.int64), 0, writable=True)
-    call.put("dst", np.full((1, count), 0x5555, dtype), 2 * count, writable=True)
-    found = call.run(tap_rows=rows, pairs=pairs, step=4 * channels, count=count)[0]
+    sizes = {"tap_rows": lines, "pairs": pairs, "step": 4 * channels, "count": count}
+    if is_bytes:
+        first = call.put("dst", np.full((1, count // 2), 0x55, dtype), count, writable=True)
+        call.put("second", np.full((1, count // 2), 0x55, dtype), count, writable=True)
+        second = call.run(**sizes)
+        found = np.stack([first[0], second[0]], 1).ravel()
+    else:
+        call.put("dst", np.full((1, count), 0x5555, dtype), 2 * count, writable=True)
+        found = call.run(**sizes, second=0)[0]
     exact = [[int(weight * 2.0**80) for weight in line] for line in kernel.tolist()]
     windows = np.lib.stride_tricks.sliding_window_view(
         pixels.astype(object), (across,), axis=1
     )  # (rows, W', C, across)
-    sums = sum(windows[r, ..., k] * exact[r][k] for r in range(rows) for k in range(across))
-    sums = sums[: len(sums) // 2 * 2]
-    sums = in_pairs(sums)[:count]
+    taps = [(r, k) for r in range(rows) for k in range(across)]
+    if is_bytes:
+        both = [sum(windows[r + s, ..., k] * exact[r][k] for r, k in taps).ravel() for s in (0, 1)]
+        sums = np.stack(both, 1).ravel()[:count]
+    else:
+        sums = sum(windows[r, ..., k] * exact[r][k] for r, k in taps)
+        sums = in_pairs(sums[: len(sums) // 2 * 2])[:count]
     below = sums // (1 << 80)
     twice = 2 * (sums - below * (1 << 80))
     whole = below + ((twice > 1 << 80) | ((twice == 1 << 80) & (below % 2 == 1)))
@@ -74,6 +95,9 @@ def check(checker, row, rng, pixels, kernel, channels, count, most_listed):
 
 def pixels_for(rng, kernel, channels, count, dtype):
     """Pixels whose pairs a kernel may read for `count` results."""
+    if dtype == np.uint8:
+        numbers = -(-count // 32) * 16 + (kernel.shape[1] - 1) * channels
+        return drawn(rng, (kernel.shape[0] + 1, numbers // channels, channels), dtype)
     numbers = -(-count // 32) * 32 + kernel.shape[1] // 2 * 2 * channels
     return drawn(rng, (kernel.shape[0], numbers // channels, channels), dtype)
 
@@ -89,6 +113,7 @@ def test_results(checker, row, rng, dtype):
         # Of one tap, a weight of few decimals would have sums half way.
         scale = rng.choice([0.5, 1.0, 3.0]) * (1 - rng.random() / 1000)
         kernel *= scale / np.abs(kernel).sum()
+        count *= 2 if dtype == np.uint8 else 1
         pixels = pixels_for(rng, kernel, 1, count, dtype)
         check(checker, row, rng, pixels, kernel, 1, count, 0)
 
@@ -113,9 +138,9 @@ def test_extremes(checker, row, rng, dtype):
             for sign in (1, -1):
                 kernel = rng.random((side, side)) * sign
                 kernel *= rng.choice([0.9999, 0.99999999]) / np.abs(kernel).sum()
-                pixels = pixels_for(rng, kernel, 1, 129, dtype)
+                pixels = pixels_for(rng, kernel, 1, 130, dtype)
                 pixels[...] = value
-                check(checker, row, rng, pixels, kernel, 1, 129, 0)
+                check(checker, row, rng, pixels, kernel, 1, 130, 0)
 
 
 @every_kernel
@@ -135,6 +160,35 @@ def test_open_results(checker, row, rng):
         kernel[1, 1] = 0.25 + 2.0**-22 * (1 if more > 0 else -1)
         pixels[1] = 2
         assert not len(check(checker, row, rng, pixels, kernel, 1, 192, 0))
+
+
+@every_kernel
+def test_open_bytes(checker, row, rng):
+    """A sum half way in either of both rows lists the vector of its lane, and no other one."""
+    kernel = np.zeros((3, 3))
+    kernel[1, 1], kernel[0, 0] = 0.25, 2.0**-20
+    for line in (1, 2):
+        for at in (1, 2, 33, 70, 96):
+            pixels = np.zeros((4, 98, 1), np.uint8)
+            pixels[line, at] = 2
+            vectors = check(checker, row, rng, pixels, kernel, 1, 192, 1)
+            assert vectors.tolist() == [(at - 1) // row["lanes"] * row["lanes"] * 2]
+    kernel[1, 1] += 2.0**-22
+    pixels = np.full((4, 98, 1), 2, np.uint8)
+    assert not len(check(checker, row, rng, pixels, kernel, 1, 192, 0))
+
+
+@every_rows
+def test_rows_of_bytes(checker, row, rng):
+    """Two rows become pairs, at every length."""
+    for count in (*range(70), 131):
+        first, second = rng.integers(0, 256, (2, 1, count), np.uint8)
+        call = Call(checker, row, rng)
+        call.put("first", first, 0)
+        call.put("second", second, 0)
+        call.put("dst", np.full((1, 2 * count), 0x5555, np.uint16), 0, writable=True)
+        made = call.run(count=count)[0]
+        np.testing.assert_array_equal(made, np.stack([first[0], second[0]], 1).ravel())
 
 
 @every_copy
