@@ -54,7 +54,7 @@ def least_cycles(problem: Problem, tolerance: float, max_workspace: int | None) 
 def least_cycles_of(request: Request) -> float | None:
     """Estimate the cycles of the best candidate on one thread; None if none serves the request."""
     try:
-        return _least_cycles(request, config.current(), request.target or here())
+        return _least_cycles(request, request.settings, request.target or here())
     except ValueError:
         return None
 
