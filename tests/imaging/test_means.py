@@ -12,6 +12,7 @@ from pplconv.imaging import Compose, box, filter2d
 from pplconv.imaging.means import means_of as loops_of
 from pplconv.imaging.rounding import Exact
 from tests.imaging.image_reference import BORDERS, windows_of
+from tests.levels import allowed_isas
 
 WORDS = ("uint16", "int16")
 # Sides that kernels make, on both sides of those that they do not.
@@ -67,7 +68,7 @@ def test_every_width(side, border, rng):
             np.testing.assert_array_equal(out, means_of(image, side, anchor, border, 0x1234))
 
 
-@pytest.mark.parametrize("level", ["portable", "avx2"])
+@pytest.mark.parametrize("level", allowed_isas())
 @pytest.mark.parametrize("dtype", WORDS)
 def test_other_levels(level, dtype, rng, monkeypatch):
     """Kernels of shorter vectors, or none."""
