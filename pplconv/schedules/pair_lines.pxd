@@ -135,10 +135,10 @@ cdef inline void read_pairs(const PairLines *j, const Tensors *t, int64_t row, c
 
 
 cdef inline void settle_pairs(const PairLines *j, const Tensors *t, int64_t row, int64_t lines,
-                              int64_t start, int64_t pixels, const int64_t *open, int64_t found,
-                              char *scratch) noexcept nogil:
-    """Make listed results of some rows again."""
-    cdef int64_t channels = j.lines.channels, numbers = pixels * channels, k, first, end
+                              int64_t start, int64_t pixels, int64_t numbers,
+                              const int64_t *open, int64_t found, char *scratch) noexcept nogil:
+    """Make listed results of some rows again, of `numbers` each."""
+    cdef int64_t channels = j.lines.channels, k, first, end
     fill_value(&j.lines, t, scratch)
     if found * SHARE > lines * ceil_div(numbers, PPLCONV_PAIR_RESULTS):
         k = 0
@@ -201,11 +201,11 @@ cdef inline void run_pair_lines(const void *job, const Tensors *t, int64_t task,
                 a.open = open + found
                 j.kernel(&a)
                 for i in range(found, found + listed):
-                    open[i] += k * pixels * channels
+                    open[i] += k * a.count
                 found += listed
                 if channels > 1:
                     pair_pixels(j, scratch + j.made_place, results, pixels, True)
             if found:
-                settle_pairs(j, t, row, count, start, pixels, open, found, scratch)
+                settle_pairs(j, t, row, count, start, pixels, a.count, open, found, scratch)
             row += count
         start += pixels

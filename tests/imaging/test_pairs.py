@@ -162,6 +162,23 @@ def test_bound(dtype, rng):
             assert -(1 << 31) <= total + (1 << fraction >> 1) + near < 1 << 31
 
 
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_single_ties(dtype, channels, rng):
+    """A result that is half way, wherever it lies in a vector: the last one of a row, too."""
+    kernel = np.zeros((3, 3))
+    kernel[1, 1], kernel[0, 0] = 0.5 + 2.0**-15, -(2.0**-15)
+    for width in range(2, 75):
+        y, channel = int(rng.integers(1, 12)), int(rng.integers(channels))
+        image = rng.integers(10, 40, (12, width, channels)).astype(dtype) * 2
+        # Half of it is rounded down to an even number.
+        image[y, -1, channel] = image[y - 1, -2, channel] = 4 * int(rng.integers(50)) + 1
+        found = filter2d(image, kernel, border="replicate", threads=1)
+        expected = exactly(image, fractions_of(kernel), (1, 1), "replicate", 0, dtype)
+        np.testing.assert_array_equal(found, expected)
+        assert expected[y, -1, channel] == image[y, -1, channel] // 2
+
+
 def test_levels(monkeypatch):
     """AVX2 and above have kernels."""
     for level in allowed_isas():
