@@ -148,8 +148,8 @@ def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
 class functions_later:
     """A module whose functions can be named at once, and which is imported when one is called.
 
-    For tables that name functions of many modules, of which a program calls few. Its attributes are
-    functions that call those of the module; they stand for nothing else.
+    For tables that name functions of many modules, where a program calls few of them. Its
+    attributes are functions that call the module's functions of the same names.
 
     Parameters
     ----------

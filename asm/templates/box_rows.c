@@ -1,6 +1,6 @@
-/* Sums of so many neighbours of a row, all of which count alike, in registers. Sums of 2, 4, 8 and
- * 16 elements are made of two of half as many each; a sum of any number is one of some of these, as
- * its binary digits say. Each vector is loaded once, and nothing is subtracted. */
+/* Sums of neighbours along a row, with equal taps, in registers. Sums of 2, 4, 8 and 16 elements
+ * are made of two of half as many each; a sum of any number is one of some of these, as its binary
+ * digits say. Each vector is loaded once, and nothing is subtracted. */
 #include "lanes.h"
 
 #define INLINE static inline __attribute__((always_inline))

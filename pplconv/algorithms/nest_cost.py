@@ -103,11 +103,11 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         _cut_panels(nest), p.k, nest.k_block, panels.depth(1), numerics.kr,
     )  # fmt: skip
     repeat = p.groups * images
-    if by_pixels or nest.y_in_rows:
+    if by_pixels or in_rows:
         narrow = ceil_div(columns, nest.nr if by_pixels else panels.width)
         runs = rows * narrow if narrow > 1 else ceil_div(rows, nest.mr)
         of_lines = nest.lanes * numerics.sum_bytes == LINE
-        outputs = nest.oc * nest.pixels * numerics.destination_bytes * repeat
+        outputs = oc * pixels * numerics.destination_bytes * repeat
         tile += runs_cycles(core, outputs, runs, of_lines=of_lines)
     work = {
         "fma": fma * repeat,
@@ -218,7 +218,7 @@ def _cut_panels(nest: NestBlocking) -> float:
 
 
 def _vector_of_rows(together: int, lanes: int) -> float:
-    """Cycles to pack a vector of pixels in rows, of which so many elements lie together."""
+    """Cycles to pack a vector of pixels in rows, where `together` elements are neighbours."""
     return 1.5 + 4.0 * lanes / max(min(together, 4 * lanes), 1)
 
 

@@ -37,7 +37,7 @@ from .missing_pixels import check_mask, filter_present
 from .noted import Noted, is_noting, note, refuse_note
 from .operators import Bank, Operator, Separable
 from .rounding import Exact, Way, saturated
-from .short_sums import ShortSums, short_sums
+from .short_sums import MadeAtOnce, short_sums
 from .transforms import Transformed, check_method
 from .wide_integers import Wide, filter_truth
 
@@ -434,7 +434,7 @@ class _Call:
         way, extent, pixel = ways[0], self._extent, self.image.dtype
         short = short_sums(way, extent, pixel, self.dtype)
         if short is not None:
-            return self.run(ShortSums(extent, short), short)
+            return self.run(MadeAtOnce(extent, pixel, len(short.weights)), short)
         means = means_of(way, extent, pixel, self.dtype, self._region.shape[1], self.channels)
         return None if means is None else self.run(*means)
 

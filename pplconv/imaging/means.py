@@ -19,8 +19,9 @@ from ..numerics import numerics_of
 from ..schedules.band_loops import MEANS_BESIDE, has_means
 from .banded import Means
 from .rounding import Way
+from .short_sums import MadeAtOnce
 
-__all__ = ["MeanSums", "means_of"]
+__all__ = ["means_of"]
 
 Array = npt.NDArray[Any]
 
@@ -32,24 +33,10 @@ _SIDES = range(3, 17)
 _LEAST_ROW = 64
 
 
-class MeanSums:
-    """The operator of `Means`: its loops make sums and results at once."""
-
-    row_sums = block_sums = None
-    convolutions = ()
-
-    def __init__(self, extent: tuple[int, int], pixel: np.dtype[Any]) -> None:
-        self.extent, self.dtype = extent, pixel
-        self.products = sum(extent)
-
-    def rounded_sums(self, *, exact: bool, paired: bool) -> None:
-        """Nothing: there are no sums to round."""
-
-
 def means_of(
     way: Way, extent: tuple[int, int], pixel: np.dtype[Any], result: np.dtype[Any],
     width: int, channels: int,
-) -> tuple[MeanSums, Means] | None:  # fmt: skip
+) -> tuple[MadeAtOnce, Means] | None:  # fmt: skip
     """Return how a filter runs as means of squares, if it is one and there are kernels.
 
     Parameters
@@ -81,7 +68,7 @@ def means_of(
     isa = planner.best_isa(numerics_of("f32", "f32"))
     if factor is None or isa is None or not has_means(isa):
         return None
-    return MeanSums(extent, pixel), Means(np.array([factor], np.float32))
+    return MadeAtOnce(extent, pixel, sum(extent)), Means(np.array([factor], np.float32))
 
 
 @lru_cache(maxsize=64)

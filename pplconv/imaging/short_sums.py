@@ -15,7 +15,7 @@ from .banded import SUMS, Short
 from .digits import unit_of
 from .rounding import Way
 
-__all__ = ["ShortSums", "short_sums"]
+__all__ = ["MadeAtOnce", "short_sums"]
 
 Array = npt.NDArray[Any]
 
@@ -28,16 +28,14 @@ _SQUARES = ((3, 3), (5, 5))
 _WEIGHED = 3
 
 
-class ShortSums:
-    """The operator of a `Short`: its loops make sums and results at once."""
+class MadeAtOnce:
+    """The operator of `Short` and `Means`: their loops make sums and results at once."""
 
-    dtype = np.dtype(np.uint8)
     row_sums = block_sums = None
     convolutions = ()
 
-    def __init__(self, extent: tuple[int, int], short: Short) -> None:
-        self.extent = extent
-        self.products = len(short.weights)
+    def __init__(self, extent: tuple[int, int], dtype: np.dtype[Any], products: int) -> None:
+        self.extent, self.dtype, self.products = extent, dtype, products
 
     def rounded_sums(self, *, exact: bool, paired: bool) -> None:
         """Nothing: there are no sums to round."""

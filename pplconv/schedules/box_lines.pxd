@@ -83,21 +83,29 @@ cdef inline int64_t lay_out_boxes(BoxLines *j, int64_t longest) noexcept nogil:
     return j.together * j.pitch + j.wide + LINE_BYTES
 
 
-cdef inline void sum_rows_of(const BoxLines *j, const Tensors *t, const char **rows, int64_t lines,
-                             int64_t past, char *dst, int64_t count) noexcept nogil:
-    """Make sums of columns of some rows."""
+cdef inline void sum_part(const BoxLines *j, const Tensors *t, int64_t first, int64_t lines,
+                          const char *value, const Part *part, char *sums) noexcept nogil:
+    """Make sums of columns of a part of a strip, from rows of the image or of the value."""
     cdef const FloatLines *f = &j.lines
+    cdef const int64_t *rows = <const int64_t *> t.arrays[ROWS] + first
     cdef const char *weights = t.arrays[WEIGHTS] + (j.neighbours + j.taps) * f.reader.element
+    cdef int64_t numbers = f.channels * f.reader.element, count = part.count * f.channels, row
     cdef int64_t place = 0
+    cdef (const char *)[MOST_SEEN] seen
+    cdef char *dst = sums + part.to * numbers
     cdef pplconv_box_columns_args b
     cdef pplconv_filter_floats_args a
+    for row in range(lines + f.tap_rows - 1):
+        seen[row] = value
+        if part.at >= 0 and rows[row] >= 0:
+            seen[row] = t.arrays[IMAGE] + rows[row] * f.image_rs + part.at * numbers
     if j.columns != NULL:
-        b.rows, b.dst, b.dst_rs, b.weight = rows, dst, j.pitch, weights
+        b.rows, b.dst, b.dst_rs, b.weight = seen, dst, j.pitch, weights
         b.lines, b.taps, b.count = lines, f.tap_rows, count
-        b.block, b.past = j.block, past
+        b.block, b.past = j.block, (j.past + first) % j.block
         j.columns(&b)
         return
-    a.rows, a.dst, a.dst_rs, a.places, a.weights = rows, dst, j.pitch, &place, weights
+    a.rows, a.dst, a.dst_rs, a.places, a.weights = seen, dst, j.pitch, &place, weights
     a.lines, a.tap_rows, a.across, a.count = lines, f.tap_rows, 1, count
     a.stream, a.down = 0, NULL
     f.filter(&a)
@@ -108,21 +116,13 @@ cdef inline void sum_columns_of(const BoxLines *j, const Tensors *t, int64_t fir
                                 int64_t pixels) noexcept nogil:
     """Make sums of columns of a strip, with those beyond the border."""
     cdef const FloatLines *f = &j.lines
-    cdef const int64_t *rows = <const int64_t *> t.arrays[ROWS] + first
     cdef const int64_t *runs = <const int64_t *> t.arrays[RUNS]
-    cdef int64_t numbers = f.channels * f.reader.element, seen_rows = lines + f.tap_rows - 1, row, k
-    cdef (const char *)[MOST_SEEN] seen
+    cdef int64_t numbers = f.channels * f.reader.element, row, k
     cdef Part longest, part
-    cdef int64_t past = (j.past + first) % j.block
     cdef bint has_longest = part_of(runs + RUN * j.longest, start, start + pixels, &longest)
     has_longest = has_longest and longest.at >= 0
     if has_longest:
-        for row in range(seen_rows):
-            seen[row] = value
-            if rows[row] >= 0:
-                seen[row] = t.arrays[IMAGE] + rows[row] * f.image_rs + longest.at * numbers
-        sum_rows_of(j, t, seen, lines, past, sums + longest.to * numbers,
-                    longest.count * f.channels)
+        sum_part(j, t, first, lines, value, &longest, sums)
     for k in range(f.run_count):
         if has_longest and k == j.longest or (
                 not part_of(runs + RUN * k, start, start + pixels, &part)):
@@ -134,12 +134,8 @@ cdef inline void sum_columns_of(const BoxLines *j, const Tensors *t, int64_t fir
                     sums + row * j.pitch + part.to * numbers,
                     sums + row * j.pitch + (longest.to + part.at - longest.at) * numbers,
                     part.count * numbers)
-            continue
-        for row in range(seen_rows):
-            seen[row] = value
-            if part.at >= 0 and rows[row] >= 0:
-                seen[row] = t.arrays[IMAGE] + rows[row] * f.image_rs + part.at * numbers
-        sum_rows_of(j, t, seen, lines, past, sums + part.to * numbers, part.count * f.channels)
+        else:
+            sum_part(j, t, first, lines, value, &part, sums)
 
 
 cdef inline void sum_strip(const BoxLines *j, const Tensors *t, int64_t lines, char *sums,
