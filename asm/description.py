@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 _LINK = re.compile(r"(?<!!)\[([^]]+)\]\((?!https?:|#)([^)\s]+)\)")
+_ANCHOR = re.compile(r"(?<!!)\[([^]]+)\]\((#[^)\s]+)\)")  # package indexes give headings no names
 _PICTURE = re.compile(r"<picture>.*?</picture>\n+", re.DOTALL)
 _SOURCE = re.compile(r'(src|srcset)="(?!https?:)([^"]+)"')
 
@@ -29,7 +30,8 @@ def absolute(readme: str, address: str) -> str:
         Of the repository, as GitHub lays it out; may be empty.
     """
     if not address:
-        return _LINK.sub(r"\1", _PICTURE.sub("", readme))
+        return _ANCHOR.sub(r"\1", _LINK.sub(r"\1", _PICTURE.sub("", readme)))
+    readme = _ANCHOR.sub(rf"[\1]({address}\2)", readme)
     readme = _LINK.sub(rf"[\1]({address}/blob/HEAD/\2)", readme)
     return _SOURCE.sub(rf'\1="{address}/raw/HEAD/\2"', readme)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from asm.description import absolute, description, repository
 from tests.documents import ROOT
 
@@ -10,20 +12,21 @@ README = """<picture>
   <img alt="a" src="docs/a.png">
 </picture>
 
-See [pages](docs/a.md#b), [others](https://example.org/).
+See [pages](docs/a.md#b), [more](#below), [others](https://example.org/).
 """
 
 
 def test_with_an_address_links_are_absolute():
     text = absolute(README, "https://example.org/o/r")
     assert "[pages](https://example.org/o/r/blob/HEAD/docs/a.md#b)" in text
+    assert "[more](https://example.org/o/r#below)" in text
     assert 'srcset="https://example.org/o/r/raw/HEAD/docs/a-dark.png"' in text
     assert 'src="https://example.org/o/r/raw/HEAD/docs/a.png"' in text
     assert "[others](https://example.org/)" in text
 
 
 def test_without_an_address_links_are_text():
-    assert absolute(README, "") == "See pages, [others](https://example.org/).\n"
+    assert absolute(README, "") == "See pages, more, [others](https://example.org/).\n"
 
 
 def test_the_address_is_the_repository_of_the_project():
@@ -36,4 +39,5 @@ def test_the_address_is_the_repository_of_the_project():
 def test_the_description_is_the_readme():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.startswith("# pplconv") and description().startswith("# pplconv")
-    assert "](docs/" in readme and "](docs/" not in description()
+    relative = r"\]\((?!https?:)"
+    assert re.search(relative, readme) and not re.search(relative, description())
