@@ -153,6 +153,9 @@ LEAST_PAIR_RESULTS = 16
 # The most taps of `box_rows`.
 BOX_TAPS = 128
 
+# Numbers from the first to the last pixel of a row that `filter_strips` adds up, at most.
+STRIP_BESIDE = 16
+
 # Bytes from the first to the last pixel of a row that `filter_means` adds up, at most.
 MEANS_BESIDE = 2048
 
@@ -183,6 +186,7 @@ ENUMERATIONS = (
         "PPLCONV_PIXEL_LINES": PIXEL_LINES,
         "PPLCONV_BOX_TAPS": BOX_TAPS,
         "PPLCONV_MEANS_BESIDE": MEANS_BESIDE,
+        "PPLCONV_STRIP_BESIDE": STRIP_BESIDE,
         "PPLCONV_PAIR_CHANNELS": PAIR_CHANNELS,
         "PPLCONV_PAIR_RESULTS": PAIR_RESULTS,
         "PPLCONV_LEAST_PAIR_RESULTS": LEAST_PAIR_RESULTS,

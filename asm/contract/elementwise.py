@@ -259,6 +259,36 @@ FILTER_FLOATS = Contract(
     ),
 )
 
+FILTER_STRIPS = Contract(
+    "filter_strips",
+    "sums of a square filter for some rows of results, with what is outside an image's rows: "
+    "dst[l][i] = the sum over 0 <= r, t < side of weights[r * side + t] * x, in the order of r and "
+    "then of t, where x is number i + t * step - left of row l + r, for 0 <= l < lines and 0 <= i "
+    "< count. With down, it is the sum over r of down[r] times the sum over t of weights[t] * x",
+    (
+        Field("rows", CONST_POINTER, "lines + side - 1 pointers to number 0 of rows of elements"),
+        Field("dst", POINTER, "rows of elements, apart from what is read"),
+        Field("dst_rs", INT, "bytes from row to row of dst"),
+        Field("weights", CONST_POINTER, "side * side elements; with down, side"),
+        Field("down", CONST_POINTER, "side elements, or NULL"),
+        Field(
+            "border",
+            CONST_POINTER,
+            "int64_t for each pixel that is seen before number 0, and "
+            "then for each that is seen from `numbers` on: the number that stands for its first; "
+            "or NULL, where `value` stands for all numbers outside",
+        ),
+        Field("value", CONST_POINTER, "one element"),
+        Field("lines", INT, "rows of results, >= 1"),
+        Field("side", INT, "rows and columns of the filter: 3 or 5"),
+        Field("step", INT, "numbers of a pixel, >= 1; (side - 1) * step <= PPLCONV_STRIP_BESIDE"),
+        Field("left", INT, "numbers of pixels before number 0, 0 <= left <= (side - 1) * step"),
+        Field("numbers", INT, "numbers of a row, >= 1"),
+        Field("count", INT, "results of a row, >= 1, <= left + numbers"),
+        Field("stream", INT, "whether caches may be passed by: results are not read soon"),
+    ),
+)
+
 BOX_COLUMNS = Contract(
     "box_columns",
     "sums of columns whose taps are equal: dst[l][i] = the sum over 0 <= r < taps of weight * "

@@ -21,7 +21,7 @@ cdef class Bands(Work):
 
     cdef int take(self, passes, dict fields) except -1
     cdef int take_rows(self, dict fields, words, by_rows, str isa) except -1
-    cdef bint take_floats(self, fields, words) noexcept
+    cdef bint take_floats(self, fields, words, str isa) except -1
     cdef bint take_boxes(self, fields, str isa) except -1
     cdef bint take_integers(self, fields, words, str isa) except -1
     cdef bint take_pairs_of(self, paired) except -1

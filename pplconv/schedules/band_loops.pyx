@@ -26,6 +26,7 @@ from pplconv.schedules.pixel_loops cimport lay_pixels
 from pplconv.schedules.row_pairs cimport lay_out_row_pairs, run_row_pairs
 from pplconv.schedules.row_lines cimport SHORT, run_lines
 from pplconv.schedules.square_lines cimport run_squares, take_means, take_squares
+from pplconv.schedules.strip_lines cimport take_strips
 from pplconv.schedules.work cimport Tensors, Work
 
 import numpy as np
@@ -220,7 +221,7 @@ cdef class Bands(Work):
         if by_rows:
             self.take_rows(fields, words, by_rows, isa)
             squared = take_squares(j, words, isa)
-            self.is_floats = not squared and self.take_floats(fields, words)
+            self.is_floats = not squared and self.take_floats(fields, words, isa)
             self.one_phase(run_squares if squared
                            else run_float_lines if self.is_floats
                            else run_box_lines if self.take_boxes(fields, isa)
@@ -295,7 +296,7 @@ cdef class Bands(Work):
             j.places[1] = 0
         return 0
 
-    cdef bint take_floats(self, fields, words) noexcept:
+    cdef bint take_floats(self, fields, words, str isa) except -1:
         """Take the taps of sums that are results, if blocks of rows make them."""
         cdef BandJob *j = &self.own
         cdef FloatLines *f = &self.floats.lines
@@ -308,6 +309,10 @@ cdef class Bands(Work):
         f.separable = j.pass_count == 2 and not f.product
         f.channels, f.columns, f.width, f.run_count = j.channels, j.columns, j.width, j.run_count
         f.image_rs, f.result_rs = j.image_rs, j.result_rs
+        take_strips(&f.strips, j.tap_rows, j.tap_columns, j.channels, j.element, isa)
+        f.strips.height, f.strips.rows, f.strips.count = j.height, j.rows, j.width
+        f.strips.product, f.strips.image_rs, f.strips.result_rs = (
+            f.product, j.image_rs, j.result_rs)
         f.stream = j.width * j.element * j.height >= STREAM_BYTES
         self.job = &self.floats
         return not any(fields["box"]) and not j.first[0] and not j.first[1] and (

@@ -21,6 +21,8 @@ from pplconv.schedules.image_rows cimport (
     Reader,
     read_numbers,
 )
+from pplconv.schedules.strip_lines cimport (
+    StripLines, place_strips, run_strip_lines, strip_bytes)
 from pplconv.schedules.work cimport Tensors
 
 cdef extern from "pplconv_schedules.h" nogil:
@@ -64,6 +66,9 @@ cdef struct Piece:
 cdef struct FloatLines:
     Reader reader
     pplconv_kernel filter
+    # Takes the filter, if `in_strips`.
+    StripLines strips
+    bint in_strips
     # Rows of results, and of a band; rows and columns of taps; whether the columns come first.
     int64_t height, rows, tap_rows, across
     # Whether the kernel is a row times a column: of two passes, or of one.
@@ -122,6 +127,11 @@ cdef inline int64_t lay_out_lines(FloatLines *j, const int64_t *rows,
     cdef int64_t numbers = j.channels * j.reader.element, value_bytes = 0
     j.stream = begin < end and (
         wide * numbers * j.height >= STREAM_BYTES)
+    j.in_strips = j.reader.read == NULL and place_strips(
+        &j.strips, runs, j.run_count, longest, j.columns)
+    if j.in_strips:
+        j.strips.stream = j.stream
+        return strip_bytes(&j.strips) + LINE_BYTES
     j.piece_count = 0
     if run[1] < 0 or j.reader.read != NULL or (end - begin) * j.channels < (
             SUMS_IN_PLACE if j.separable else IN_PLACE):
@@ -269,10 +279,9 @@ cdef inline void sum_columns(const FloatLines *j, pplconv_filter_floats_args *a,
     j.filter(a)
 
 
-cdef inline void run_float_lines(const void *job, const Tensors *t, int64_t task,
-                                 char *scratch) noexcept nogil:
-    """Filter a band, from the image's rows to the results."""
-    cdef const FloatLines *j = <const FloatLines *> job
+cdef inline void run_ring_lines(const FloatLines *j, const Tensors *t, int64_t task,
+                                char *scratch) noexcept nogil:
+    """Filter a band with copies of what sees the border."""
     cdef int64_t first = task * j.rows, count = least(j.rows, j.height - first)
     # The first rows lie so that later blocks do not run around the ring's end.
     cdef int64_t halo = j.tap_rows - 1, ahead = j.ring - halo, row = 0, taken = 0, slot, more
@@ -324,3 +333,13 @@ cdef inline void run_float_lines(const void *job, const Tensors *t, int64_t task
                 copied = taken
                 filter_edges(j, &a, slot, scratch, <char *> column.dst)
         row += column.lines
+
+
+cdef inline void run_float_lines(const void *job, const Tensors *t, int64_t task,
+                                 char *scratch) noexcept nogil:
+    """Filter a band, from the image's rows to the results."""
+    cdef const FloatLines *j = <const FloatLines *> job
+    if j.in_strips:
+        run_strip_lines(&j.strips, t, task, scratch)
+    else:
+        run_ring_lines(j, t, task, scratch)
