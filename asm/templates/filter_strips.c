@@ -9,8 +9,9 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* Vectors of a strip; the most rows and columns of its taps, and weights that registers hold. */
-enum { STRIP = 4, MOST_SIDE = 5, KEPT = 10, MOST_BORDER = 2 * (MOST_SIDE - 1), FEW = 2 };
+/* Vectors of a strip, the most rows and columns of its taps, pixels outside that a row sees, and
+ * how many vectors are left to be summed up one by one. */
+enum { STRIP = 4, MOST_SIDE = 5, MOST_BORDER = 2 * (MOST_SIDE - 1), FEW = 2 };
 
 typedef const struct pplconv_filter_strips_args arguments;
 
@@ -45,69 +46,86 @@ INLINE vector masked(vector otherwise, const element *p, lane_mask lanes) {
 }
 
 /* A vector at some place of a row, and what is outside. */
-INLINE vector load_ends(const element *row, int64_t at, const struct ends *e, vector value) {
-    vector x = masked(value, row + at, e->inside);
-    for (int64_t k = 0; k < e->count; k++)
+INLINE vector load_ends(const element *row, int64_t at, const struct ends *e, arguments *a) {
+    const vector zero = {0};
+    vector x = masked(*(const element *)a->value - zero, row + at, e->inside);
+    _Pragma("GCC unroll 1") for (int64_t k = 0; k < e->count; k++) {
         x = masked(x, AT_CONST(element, row, e->from[k]), e->lanes[k]);
+    }
     return x;
 }
 
-/* Numbers `by` lanes further on, of a vector and the next one. */
-INLINE vector ahead(vector x, vector next, vector_bits by) {
-    return (vector)_mm512_permutex2var_ps((__m512)x, (__m512i)by, (__m512)next);
+/* Numbers of a vector and the next one from pixel t on: lane t if pixels are grey, else as `by`
+ * says, which takes a register for each pixel, and a copy of the vector. */
+INLINE vector ahead(vector x, vector next, const int t, const vector_bits *by) {
+    const __m512i low = (__m512i)x, high = (__m512i)next;
+    if (by) return (vector)_mm512_permutex2var_ps((__m512)x, (__m512i)by[t], (__m512)next);
+    switch (t) {
+    case 1:
+        return (vector)_mm512_alignr_epi32(high, low, 1);
+    case 2:
+        return (vector)_mm512_alignr_epi32(high, low, 2);
+    case 3:
+        return (vector)_mm512_alignr_epi32(high, low, 3);
+    case 4:
+        return (vector)_mm512_alignr_epi32(high, low, 4);
+    default:
+        return x;
+    }
 }
 
-/* Some vectors of all rows of results, from result i on. `parts[j]` are the sums of results that
- * see the next row of pixels by row j of their taps. */
-INLINE void filter_strip(arguments *a, int64_t i, const int side, const int product, const int many,
-                         const int64_t stream) {
-    const vector zero = {0}, value = *(const element *)a->value - zero;
-    const vector_bits lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+/* Add what a row of pixels gives to the results that see it: `parts[j]` are the sums of those that
+ * see it by row j of their taps. */
+INLINE void add_row(vector (*parts)[STRIP], const vector *pixels, arguments *a,
+                    const vector_bits *by, const int side, const int product, const int many) {
+    const vector zero = {0};
     const element *weights = a->weights, *down = a->down;
+    vector sums[STRIP], x[STRIP];
+    UNROLL for (int t = 0; t < side; t++) {
+        UNROLL for (int v = 0; v < many; v++)
+            x[v] = ahead(pixels[v], pixels[v + 1], t, by);
+        if (product) {
+            const vector weight = weights[t] - zero;
+            UNROLL for (int v = 0; v < many; v++)
+                sums[v] = multiply_add(weight, x[v], t ? sums[v] : zero);
+        }
+        UNROLL for (int j = 0; j < side && !product; j++) {
+            const vector weight = weights[j * side + t] - zero;
+            UNROLL for (int v = 0; v < many; v++)
+                parts[j][v] = multiply_add(weight, x[v], j || t ? parts[j][v] : zero);
+        }
+    }
+    UNROLL for (int j = 0; j < side && product; j++) {
+        const vector weight = down[j] - zero;
+        UNROLL for (int v = 0; v < many; v++)
+            parts[j][v] = multiply_add(weight, sums[v], j ? parts[j][v] : zero);
+    }
+}
+
+/* Some vectors of all rows of results, from result i on. */
+INLINE void filter_strip(arguments *a, int64_t i, const int side, const int product, const int many,
+                         const int grey, const int64_t stream) {
+    const vector zero = {0};
+    const vector_bits lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const int64_t at = i - a->left;
     const struct ends first = ends_of(a, at), last = ends_of(a, at + many * LANES);
-    vector parts[MOST_SIDE][STRIP], kept[KEPT];
+    vector parts[MOST_SIDE][STRIP];
     vector_bits by[MOST_SIDE];
-    const int keeps = product || side * side < KEPT;
     UNROLL for (int j = 0; j < side; j++) {
         by[j] = lane + (int32_t)(j * a->step);
         UNROLL for (int v = 0; v < many; v++)
             parts[j][v] = zero;
-        if (product) {
-            kept[j] = weights[j] - zero;
-            kept[side + j] = down[j] - zero;
-        } else if (keeps) {
-            UNROLL for (int t = 0; t < side; t++)
-                kept[j * side + t] = weights[j * side + t] - zero;
-        }
     }
     element *dst = (element *)a->dst + i;
     for (int64_t r = 0; r < a->lines + side - 1; r++) {
         const element *row = ((const element *const *)a->rows)[r];
-        vector sums[STRIP], pixels[STRIP + 1];
-        pixels[0] = load_ends(row, at, &first, value);
+        vector pixels[STRIP + 1];
+        pixels[0] = load_ends(row, at, &first, a);
         UNROLL for (int v = 1; v < many; v++)
             pixels[v] = *(const unaligned_vector *)(row + at + v * LANES);
-        pixels[many] = load_ends(row, at + many * LANES, &last, value);
-        UNROLL for (int v = 0; v < many; v++)
-            sums[v] = zero;
-        UNROLL for (int t = 0; t < side; t++) {
-            vector x[STRIP];
-            UNROLL for (int v = 0; v < many; v++) {
-                x[v] = t ? ahead(pixels[v], pixels[v + 1], by[t]) : pixels[v];
-                if (product) sums[v] = multiply_add(kept[t], x[v], sums[v]);
-            }
-            UNROLL for (int j = 0; j < side && !product; j++) {
-                const int tap = j * side + t;
-                vector weight = weights[tap] - zero;
-                if (keeps) weight = kept[tap];
-                UNROLL for (int v = 0; v < many; v++)
-                    parts[j][v] = multiply_add(weight, x[v], parts[j][v]);
-            }
-        }
+        pixels[many] = load_ends(row, at + many * LANES, &last, a);
+        add_row(parts, pixels, a, grey ? NULL : by, side, product, many);
         UNROLL for (int v = 0; v < many; v++) {
-            UNROLL for (int j = 0; j < side && product; j++)
-                parts[j][v] = multiply_add(kept[side + j], sums[v], parts[j][v]);
             if (r >= side - 1) {
                 element *to = dst + v * LANES;
                 if (many == 1 && a->count - i < LANES)
@@ -117,31 +135,36 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
             }
             UNROLL for (int j = side - 1; j > 0; j--)
                 parts[j][v] = parts[j - 1][v];
-            parts[0][v] = zero;
         }
         if (r >= side - 1) dst = AT(element, dst, a->dst_rs);
     }
 }
 
+/* Parts of rows of results: a vector, or a strip of grey pixels or of others. */
 typedef void part(arguments *a, int64_t i, const int64_t stream);
 #define PART(name, ...)                                                                            \
     static __attribute__((noinline)) void name(arguments *a, int64_t i, const int64_t stream) {    \
         __VA_ARGS__;                                                                               \
     }
-#define STRIP_OF(side, kind, product)                                                              \
-    PART(one_##kind##_##side, filter_strip(a, i, side, product, 1, 0); (void)stream)               \
-    PART(some_##kind##_##side, filter_strip(a, i, side, product, STRIP, stream))
-STRIP_OF(3, square, 0)
-STRIP_OF(5, square, 0)
-STRIP_OF(3, product, 1)
-STRIP_OF(5, product, 1)
+#define STRIPS_OF(name, side, product)                                                             \
+    PART(one_##name, filter_strip(a, i, side, product, 1, 0, 0); (void)stream)                     \
+    PART(grey_##name, filter_strip(a, i, side, product, STRIP, 1, stream))                         \
+    PART(some_##name, filter_strip(a, i, side, product, STRIP, 0, stream))
+STRIPS_OF(square_3, 3, 0)
+STRIPS_OF(square_5, 5, 0)
+STRIPS_OF(product_3, 3, 1)
+STRIPS_OF(product_5, 5, 1)
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    static part *const parts[2][2][3] = {
+        {{one_square_3, some_square_3, grey_square_3},
+         {one_square_5, some_square_5, grey_square_5}},
+        {{one_product_3, some_product_3, grey_product_3},
+         {one_product_5, some_product_5, grey_product_5}},
+    };
     arguments *a = argument;
-    part *const one = a->side == 3 ? (a->down ? one_product_3 : one_square_3)
-                                   : (a->down ? one_product_5 : one_square_5);
-    part *const some = a->side == 3 ? (a->down ? some_product_3 : some_square_3)
-                                    : (a->down ? some_product_5 : some_square_5);
+    part *const *made = parts[a->down != NULL][a->side == 5];
+    part *const one = made[0], *const some = made[1 + (a->step == 1)];
     int64_t i = 0, stream = 0;
     if (a->stream && a->dst_rs % PPLCONV_VECTOR_BYTES == 0) {
         /* Stores that pass by the caches are of whole vectors. */
