@@ -52,6 +52,26 @@ def test_sepfilter2d(geometry, dtype, flip, seed):
     assert_near(found, windows, seen, np.dtype(dtype), computed, kh + kw)
 
 
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("extent", [(3, 3), (5, 5)])
+def test_small_squares_see_borders(extent, border, rng):
+    """Of all widths up to some vectors: kernels that are drawn, or a column and a row."""
+    for width in (*range(1, 140), 600):
+        shape = int(rng.integers(1, 45)), width, int(rng.integers(1, 6))
+        image = rng.standard_normal(shape).astype(np.float32)
+        anchor = tuple(int(rng.integers(size)) for size in extent)
+        windows = windows_of(image, extent, anchor, border, 0.5)
+        column, row = rng.standard_normal(extent).astype(np.float32)[:2]
+        options = {"border": border, "value": 0.5, "anchor": anchor[::-1]}
+        for kernel in (rng.standard_normal(extent), np.outer(column, row)):
+            found = [filter2d(image, kernel, threads=threads, **options) for threads in (1, 3)]
+            np.testing.assert_array_equal(*found)
+            assert_near(found[0], windows, kernel, np.dtype("f4"), np.float32, sum(extent))
+        column, row = (rng.standard_normal(size) for size in extent)
+        found = sepfilter2d(image, row, column, **options)
+        assert_near(found, windows, np.outer(column, row), np.dtype("f4"), np.float32, sum(extent))
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("extent", [(3, 9), (9, 3), (13, 16), (31, 31), (2, 64), (64, 2)])
 def test_boxes_of_sums_of_neighbours(dtype, extent, rng):
