@@ -285,6 +285,11 @@ FILTER_STRIPS = Contract(
         Field("left", INT, "numbers of pixels before number 0, 0 <= left <= (side - 1) * step"),
         Field("numbers", INT, "numbers of a row, >= 1"),
         Field("count", INT, "results of a row, >= 1, <= left + numbers"),
+        Field(
+            "moves",
+            INT,
+            "whether vectors of one number a pixel are moved in registers from tap to tap",
+        ),
         Field("stream", INT, "whether caches may be passed by: results are not read soon"),
     ),
 )

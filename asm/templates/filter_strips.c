@@ -55,11 +55,16 @@ INLINE vector load_ends(const element *row, int64_t at, const struct ends *e, ar
     return x;
 }
 
-/* Numbers of a vector and the next one from pixel t on: lane t if pixels are grey, else as `by`
- * says, which takes a register for each pixel, and a copy of the vector. */
-INLINE vector ahead(vector x, vector next, const int t, const vector_bits *by) {
+/* How the pixels of a tap come to the lanes of their results: of any number of lanes, of one lane,
+ * or each from memory. */
+enum { MOVED, MOVED_GREY, LOADED };
+
+/* Lanes of a vector and the next one from pixel t on. */
+INLINE vector ahead(vector x, vector next, const int t, const vector_bits *by, const int how) {
     const __m512i low = (__m512i)x, high = (__m512i)next;
-    if (by) return (vector)_mm512_permutex2var_ps((__m512)x, (__m512i)by[t], (__m512)next);
+    /* Takes a register for each tap, and a copy of the vector. */
+    if (how == MOVED)
+        return (vector)_mm512_permutex2var_ps((__m512)x, (__m512i)by[t], (__m512)next);
     switch (t) {
     case 1:
         return (vector)_mm512_alignr_epi32(high, low, 1);
@@ -76,14 +81,18 @@ INLINE vector ahead(vector x, vector next, const int t, const vector_bits *by) {
 
 /* Add what a row of pixels gives to the results that see it: `parts[j]` are the sums of those that
  * see it by row j of their taps. */
-INLINE void add_row(vector (*parts)[STRIP], const vector *pixels, arguments *a,
-                    const vector_bits *by, const int side, const int product, const int many) {
+INLINE void add_row(vector (*parts)[STRIP], const vector *pixels, const element *src, arguments *a,
+                    const vector_bits *by, const int side, const int product, const int many,
+                    const int how) {
     const vector zero = {0};
     const element *weights = a->weights, *down = a->down;
     vector sums[STRIP], x[STRIP];
     UNROLL for (int t = 0; t < side; t++) {
-        UNROLL for (int v = 0; v < many; v++)
-            x[v] = ahead(pixels[v], pixels[v + 1], t, by);
+        const unaligned_vector *from = (const unaligned_vector *)(src + t * a->step);
+        UNROLL for (int v = 0; v < many; v++) {
+            if (how == LOADED) x[v] = from[v];
+            else x[v] = ahead(pixels[v], pixels[v + 1], t, by, how);
+        }
         if (product) {
             const vector weight = weights[t] - zero;
             UNROLL for (int v = 0; v < many; v++)
@@ -102,9 +111,10 @@ INLINE void add_row(vector (*parts)[STRIP], const vector *pixels, arguments *a,
     }
 }
 
-/* Some vectors of all rows of results, from result i on. */
+/* Some vectors of all rows of results, from result i on. If pixels are loaded, all of them lie in
+ * the image. */
 INLINE void filter_strip(arguments *a, int64_t i, const int side, const int product, const int many,
-                         const int grey, const int64_t stream) {
+                         const int how, const int64_t stream) {
     const vector zero = {0};
     const vector_bits lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const int64_t at = i - a->left;
@@ -120,11 +130,13 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
     for (int64_t r = 0; r < a->lines + side - 1; r++) {
         const element *row = ((const element *const *)a->rows)[r];
         vector pixels[STRIP + 1];
-        pixels[0] = load_ends(row, at, &first, a);
-        UNROLL for (int v = 1; v < many; v++)
-            pixels[v] = *(const unaligned_vector *)(row + at + v * LANES);
-        pixels[many] = load_ends(row, at + many * LANES, &last, a);
-        add_row(parts, pixels, a, grey ? NULL : by, side, product, many);
+        if (how != LOADED) {
+            pixels[0] = load_ends(row, at, &first, a);
+            UNROLL for (int v = 1; v < many; v++)
+                pixels[v] = *(const unaligned_vector *)(row + at + v * LANES);
+            pixels[many] = load_ends(row, at + many * LANES, &last, a);
+        }
+        add_row(parts, pixels, row + at, a, by, side, product, many, how);
         UNROLL for (int v = 0; v < many; v++) {
             if (r >= side - 1) {
                 element *to = dst + v * LANES;
@@ -140,16 +152,16 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
     }
 }
 
-/* Parts of rows of results: a vector, or a strip of grey pixels or of others. */
+/* Parts of rows of results: a vector, or a strip. */
 typedef void part(arguments *a, int64_t i, const int64_t stream);
 #define PART(name, ...)                                                                            \
     static __attribute__((noinline)) void name(arguments *a, int64_t i, const int64_t stream) {    \
         __VA_ARGS__;                                                                               \
     }
 #define STRIPS_OF(name, side, product)                                                             \
-    PART(one_##name, filter_strip(a, i, side, product, 1, 0, 0); (void)stream)                     \
-    PART(grey_##name, filter_strip(a, i, side, product, STRIP, 1, stream))                         \
-    PART(some_##name, filter_strip(a, i, side, product, STRIP, 0, stream))
+    PART(one_##name, filter_strip(a, i, side, product, 1, MOVED, 0); (void)stream)                 \
+    PART(grey_##name, filter_strip(a, i, side, product, STRIP, MOVED_GREY, stream))                \
+    PART(some_##name, filter_strip(a, i, side, product, STRIP, LOADED, stream))
 STRIPS_OF(square_3, 3, 0)
 STRIPS_OF(square_5, 5, 0)
 STRIPS_OF(product_3, 3, 1)
@@ -163,8 +175,12 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
          {one_product_5, some_product_5, grey_product_5}},
     };
     arguments *a = argument;
+    const int grey = a->step == 1 && a->moves;
     part *const *made = parts[a->down != NULL][a->side == 5];
-    part *const one = made[0], *const some = made[1 + (a->step == 1)];
+    part *const one = made[0], *const some = made[1 + grey];
+    /* Results of which strips are made: only those moved in registers see what is outside. */
+    const int64_t begin = grey ? 0 : a->left;
+    const int64_t end = grey ? a->count : a->left + a->numbers - (a->side - 1) * a->step;
     int64_t i = 0, stream = 0;
     if (a->stream && a->dst_rs % PPLCONV_VECTOR_BYTES == 0) {
         /* Stores that pass by the caches are of whole vectors. */
@@ -172,11 +188,12 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         i = -(uintptr_t)a->dst % PPLCONV_VECTOR_BYTES / sizeof(element);
         if (i) one(a, 0, 0);
     }
+    for (; i < begin; i += LANES) one(a, i, 0);
     /* If much is left, the last strip reaches back. */
-    const int64_t few = a->count < STRIP * LANES ? a->count : FEW * LANES;
-    for (; a->count - i > few; i += STRIP * LANES) {
-        const int reaches = i + STRIP * LANES > a->count;
-        if (reaches) i = a->count - STRIP * LANES;
+    const int64_t few = end - begin < STRIP * LANES ? a->count : FEW * LANES;
+    for (; end - i > few; i += STRIP * LANES) {
+        const int reaches = i + STRIP * LANES > end;
+        if (reaches) i = end - STRIP * LANES;
         some(a, i, reaches ? 0 : stream);
     }
     for (; i < a->count; i += LANES) one(a, i, 0);

@@ -394,7 +394,7 @@ cdef class Banded:
             "by_rows": by_rows, "words": words, "means": means is not None, "pitch": pitch,
             "first": first, "wide": wide, "is_open": is_open(limits),
             "near": near, "mirrored": mirrored, "paired": paired, "is_running": running,
-            "box": box, "origin": origin,
+            "box": box, "origin": origin, "moves": planner.moves_lanes(),
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)

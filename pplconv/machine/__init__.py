@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .machine import CacheLevel, Machine
     from .neighbours import bound_cpus
     from .openmp_places import openmp_binds
-    from .x86_identity import x86_core
+    from .x86_identity import moves_beside_fmas, x86_core
 
 __all__ = [
     "CacheLevel",
@@ -57,6 +57,7 @@ __all__ = [
     "core_name",
     "current",
     "detect",
+    "moves_beside_fmas",
     "openmp_binds",
     "x86_core",
 ]
@@ -68,7 +69,7 @@ _NAMES = {
     "machine": "CacheLevel Machine",
     "neighbours": "bound_cpus",
     "openmp_places": "openmp_binds",
-    "x86_identity": "x86_core",
+    "x86_identity": "moves_beside_fmas x86_core",
 }
 
 if not TYPE_CHECKING:

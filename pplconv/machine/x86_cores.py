@@ -52,6 +52,9 @@ words, pairs, bf16
     bits on Zen 4, in Winograd's products (0.8), and of bf16 on Zen 4 and Granite Rapids, whose rate
     stands for Sapphire and Emerald Rapids too. Of Zen 5 nothing was found: words as its FMAs, pairs
     half of that, as they take two multiplications.
+moves
+    Ports by the same tables: Intel's second FMA of 512 bits has the port that moves lanes. Measured
+    on Zen 5, which starts 36 FMAs and 8 moves in the time of the FMAs. That of Zen 4 is not.
 measured
     Measured by this project, on the date that the row has: of Zen 3 fma, l2, l3, memory, masked and
     split, of Zen 4 fma, the loads, stores and split of 512 bits, l2_read, l3, memory, masked and
@@ -99,6 +102,8 @@ class X86Core(NamedTuple):
         ``vpmaddubsw`` with the ``vpmaddwd`` that adds up its lanes and the ``vpaddd`` of those.
     bf16 : float
         ``vdpbf16ps`` of 512 bits that start in a cycle.
+    moves : bool
+        Whether ``valignd`` of 512 bits has a port that no FMA of 512 bits needs.
     measured : str
         When this project measured the core; "" if it has not.
     """
@@ -129,6 +134,7 @@ class X86Core(NamedTuple):
     pairs256: float = 0.0
     pairs512: float = 0.0
     bf16: float = 0.0
+    moves: bool = False
     measured: str = ""
 
     @property
@@ -176,7 +182,7 @@ _BROADWELL = X86Core("Broadwell", 2, 0, 5, 2, 0, 1, 0, 32, 8, 256, 2560,
 _SKYLAKE = X86Core("Skylake client", 2, 0, 4, 2, 0, 1, 0, 32, 8, 256, 2048,
                    masked256=1.0, split=2, words256=1.5, pairs256=1)
 _CANNON_LAKE = _SKYLAKE._replace(name="Cannon Lake", fma512=1, loads512=2, stores512=1,
-                                 masked512=1.0, words512=1, pairs512=0.5)
+                                 masked512=1.0, words512=1, pairs512=0.5, moves=True)
 _SKYLAKE_X = X86Core("Skylake server", 2, 2, 4, 2, 2, 1, 1, 32, 8, 1024, 1408,
                      46.2, 30.8, 10.2, 6.0, 1.0, 1.0, 2, words256=1.5, words512=1, pairs256=1,
                      pairs512=0.67)
@@ -185,11 +191,11 @@ _CASCADE_LAKE = X86Core("Cascade Lake", 2, 2, 4, 2, 2, 1, 1, 32, 8, 1024, 1408,
                         pairs512=0.67)
 _ICE_LAKE = X86Core("Ice Lake client", 2, 1, 4, 2, 2, 2, 1, 48, 12, 512, 2048,
                     masked256=1.0, masked512=1.0, split=2, words256=1.5, words512=1,
-                    pairs256=1, pairs512=0.5)
+                    pairs256=1, pairs512=0.5, moves=True)
 _TIGER_LAKE = _ICE_LAKE._replace(name="Tiger Lake", l2=1280, l3_share=3072)
 _ROCKET_LAKE = _ICE_LAKE._replace(name="Rocket Lake")
 _ICE_LAKE_X = _ICE_LAKE._replace(name="Ice Lake server", fma512=2, l2=1280, l3_share=1536,
-                                 pairs512=0.67)
+                                 pairs512=0.67, moves=False)
 _SAPPHIRE = X86Core("Sapphire Rapids", 2, 2, 4, 3, 2, 2, 1, 48, 12, 2048, 1920,
                     masked256=1.0, split=2, words256=1.5, words512=1, pairs256=1,
                     pairs512=0.67, bf16=0.5)
@@ -209,11 +215,11 @@ _ZEN3 = X86Core("Zen 3", 2, 0, 4, 2, 0, 1, 0, 32, 8, 512, 4096,
                 28, 26, 20, 5, 15, 0, 1, words256=2, pairs256=1, measured="2026-11-22")
 _ZEN4 = X86Core("Zen 4", 2, 1, 4, 2, 1, 1, 0.5, 32, 8, 1024, 4096,
                 32, 32, 27, 8.6, 12, 2, 2.1, 34, 100, words256=2, words512=0.8, pairs256=1,
-                pairs512=0.5, bf16=1, measured="2026-11-23")
+                pairs512=0.5, bf16=1, moves=True, measured="2026-11-23")
 _ZEN4C = _ZEN4._replace(name="Zen 4c", l3_share=2048, measured="")
 _ZEN5 = X86Core("Zen 5", 2, 2, 4, 2, 2, 2, 1, 48, 12, 1024, 4096,
                 60, 60, 27, 9.5, 1.0, 1.0, 1.4, 23, 20, words256=2, words512=2, pairs256=1,
-                pairs512=1, bf16=2, measured="2026-11-23")
+                pairs512=1, bf16=2, moves=True, measured="2026-11-23")
 _ZEN5C = _ZEN5._replace(name="Zen 5c", l3_share=2048, measured="")
 _ZEN5_MOBILE = _ZEN5._replace(name="Zen 5 mobile", fma512=1, loads512=0, stores512=0, l2_read=0,
                               l2_write=0, l3_share=2048, masked512=0, words512=1, pairs512=0.5,
@@ -248,7 +254,7 @@ def _intel(core: X86Core, products: str, *models: int, small: X86Core | None = N
 def _one_unit(core: X86Core) -> X86Core:
     """A server core with one 512-bit FMA unit, the fused ports 0 and 1."""
     name = f"{core.name} with one 512-bit FMA unit"
-    return core._replace(name=name, fma512=1, pairs512=0.5)
+    return core._replace(name=name, fma512=1, pairs512=0.5, moves=True)
 
 
 _ZN, _HYGON = "AuthenticAMD", "HygonGenuine"

@@ -97,6 +97,12 @@ def x86_core(machine: Machine) -> Found | None:
     return found._replace(small=None)
 
 
+def moves_beside_fmas(machine: Machine) -> bool:
+    """Whether lanes of 512-bit vectors are moved by a port that no FMA needs; no if unknown."""
+    found = x86_core(machine)
+    return found is not None and found.core.moves
+
+
 def _renumbered(found: Found, machine: Machine) -> bool:
     """Whether a hypervisor reports the model number of another core.
 

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         staying_cycles,
         turning_cycles,
     )
-    from .target import Target
+    from .target import Target, moves_lanes
 
 __all__ = [
     "SEARCHES",
@@ -89,6 +89,7 @@ __all__ = [
     "least_cycles",
     "make_cheapest_plan",
     "make_plan",
+    "moves_lanes",
     "narrowing_cycles",
     "paying_team",
     "plan_problem",
@@ -114,7 +115,7 @@ _NAMES = {
         "band_bytes converting_cycles kept_bytes least_cycles narrowing_cycles staying_cycles "
         "turning_cycles"
     ),
-    "target": "Target current_machine",
+    "target": "Target current_machine moves_lanes",
 }
 
 if not TYPE_CHECKING:

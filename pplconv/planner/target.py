@@ -17,7 +17,7 @@ from .. import _kernels
 from .._records import record
 from ..algorithms import KernelKey, SparseTiles
 from ..config import Settings
-from ..machine import Machine
+from ..machine import Machine, moves_beside_fmas
 from ..machine import current as current_machine
 
 Tiles = dict[int, int]
@@ -167,6 +167,11 @@ def elsewhere(target: Target) -> Iterator[None]:
         yield
     finally:
         _elsewhere.reset(token)
+
+
+def moves_lanes() -> bool:
+    """Whether this machine moves lanes of 512-bit vectors by a port that no FMA needs."""
+    return moves_beside_fmas(current_machine())
 
 
 @lru_cache(maxsize=1)

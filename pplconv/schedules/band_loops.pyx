@@ -313,6 +313,7 @@ cdef class Bands(Work):
         f.strips.height, f.strips.rows, f.strips.count = j.height, j.rows, j.width
         f.strips.product, f.strips.image_rs, f.strips.result_rs = (
             f.product, j.image_rs, j.result_rs)
+        f.strips.moves = fields["moves"]
         f.stream = j.width * j.element * j.height >= STREAM_BYTES
         self.job = &self.floats
         return not any(fields["box"]) and not j.first[0] and not j.first[1] and (

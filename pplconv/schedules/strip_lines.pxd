@@ -30,9 +30,9 @@ cdef struct StripLines:
     # NULL if these loops do not take a filter.
     pplconv_kernel kernel
     # Rows of results, and of a band; rows and columns of taps; numbers of a pixel; whether the
-    # weights are a row and a column.
+    # weights are a row and a column; whether lanes are moved rather than loaded again.
     int64_t height, rows, side, step
-    bint product, stream
+    bint product, stream, moves
     # Numbers of a row of results; of a row of the image, from `shift` bytes on; and before these.
     int64_t count, numbers, shift, left, image_rs, result_rs
     # For each pixel outside, the number of its row that stands for it, or none.
@@ -104,7 +104,7 @@ cdef inline void run_strip_lines(const StripLines *s, const Tensors *t, int64_t 
     if s.border_count:
         a.border = &s.border[0]
     a.side, a.step, a.left, a.numbers = s.side, s.step, s.left, s.numbers
-    a.count, a.stream = s.count, s.stream
+    a.count, a.stream, a.moves = s.count, s.stream, s.moves
     while first < end:
         a.lines = least(s.lines, end - first)
         for k in range(a.lines + s.side - 1):

@@ -35,7 +35,7 @@ def filtered(checker, row, rng, elements, weights, *, down=None, border, value, 
     call.put("dst", np.full((lines, count), np.nan, element), pitch, writable=True)
     return call.run(
         lines=lines, side=side, step=step, left=left, numbers=elements.shape[1], count=count,
-        stream=stream,
+        stream=stream, moves=int(rng.integers(2)),
     )  # fmt: skip
 
 
