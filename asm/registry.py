@@ -281,7 +281,7 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     # Other levels add up neighbours by `filter_floats`.
     "box_rows": {"f32": ("avx512",)},
     # Others load pixels once for each tap of a row.
-    "filter_strips": {"f32": ("avx512",)},
+    "filter_strips": {"f32": ("avx2", "avx512")},
     # Others multiply in floating point, by `filter_floats` and `whole_sums`.
     "pair_pixels": {"s16": ("avx2", "avx512")},
     # Makes the pairs of bytes.

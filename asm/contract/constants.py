@@ -153,8 +153,10 @@ LEAST_PAIR_RESULTS = 16
 # The most taps of `box_rows`.
 BOX_TAPS = 128
 
-# Numbers from the first to the last pixel of a row that `filter_strips` adds up, at most.
+# Numbers from the first to the last pixel of a row that `filter_strips` adds up, at most: a vector,
+# with AVX-512 and with AVX2.
 STRIP_BESIDE = 16
+STRIP_BESIDE_NARROW = 8
 
 # Bytes from the first to the last pixel of a row that `filter_means` adds up, at most.
 MEANS_BESIDE = 2048
@@ -187,6 +189,7 @@ ENUMERATIONS = (
         "PPLCONV_BOX_TAPS": BOX_TAPS,
         "PPLCONV_MEANS_BESIDE": MEANS_BESIDE,
         "PPLCONV_STRIP_BESIDE": STRIP_BESIDE,
+        "PPLCONV_STRIP_BESIDE_NARROW": STRIP_BESIDE_NARROW,
         "PPLCONV_PAIR_CHANNELS": PAIR_CHANNELS,
         "PPLCONV_PAIR_RESULTS": PAIR_RESULTS,
         "PPLCONV_LEAST_PAIR_RESULTS": LEAST_PAIR_RESULTS,

@@ -1,17 +1,23 @@
 /* Filters of 3x3 and 5x5 in floating point, of whole rows of an image, down strips of columns.
  *
- * Each vector of pixels is loaded once: those beside it are moved into place in registers, as a
- * load across two lines of a cache takes twice as long. What a row of pixels gives to all results
- * that see it is added to sums in registers. Pixels outside are put into the first vector of a row
- * and the last one, where they are loaded. */
+ * What a row of pixels gives to all results that see it is added to sums in registers. Pixels
+ * outside are put into the first vector of a row and the last one, where they are loaded; pixels
+ * beside are moved into place in registers. With AVX-512, strips of grey pixels are made so, too:
+ * a load across two lines of a cache takes twice as long. */
 #include "lanes.h"
 
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
+#define UNROLL _Pragma("GCC unroll 10")
 
 /* Vectors of a strip, the most rows and columns of its taps, pixels outside that a row sees, and
  * how many vectors are left to be summed up one by one. */
-enum { STRIP = 4, MOST_SIDE = 5, MOST_BORDER = 2 * (MOST_SIDE - 1), FEW = 2 };
+enum {
+    STRIP = PPLCONV_VECTOR_BYTES == 64 ? 4 : 2,
+    MOST_SIDE = 5,
+    MOST_BORDER = 2 * (MOST_SIDE - 1),
+    FEW = 2,
+    KEPT = 10
+};
 
 typedef const struct pplconv_filter_strips_args arguments;
 
@@ -26,14 +32,13 @@ struct ends {
 INLINE struct ends ends_of(arguments *a, int64_t at) {
     struct ends e = {.inside = lanes_between(-at, a->numbers - at)};
     const int64_t *border = a->border;
-    if (!border || e.inside == (lane_mask)-1) return e;
-    const int64_t beside = (a->side - 1) * a->step;
-    for (int64_t first = -a->left; first < a->count + beside - a->left; first += a->step) {
+    if (!border || (at >= 0 && at + LANES <= a->numbers)) return e;
+    const int64_t end = a->count + (a->side - 1) * a->step - a->left;
+    for (int64_t first = -a->left; first < end; first += a->step) {
         if (first == 0) first = a->numbers;
-        if (first >= a->count + beside - a->left) break;
-        const lane_mask lanes = lanes_between(first - at, first + a->step - at);
-        if (lanes) {
-            e.lanes[e.count] = lanes;
+        if (first >= end) break;
+        if (first + a->step > at && first < at + LANES) {
+            e.lanes[e.count] = lanes_between(first - at, first + a->step - at);
             e.from[e.count++] = (*border - (first - at)) * (int64_t)sizeof(element);
         }
         border++;
@@ -41,14 +46,23 @@ INLINE struct ends ends_of(arguments *a, int64_t at) {
     return e;
 }
 
+INLINE vector splat(element x) {
+    const vector zero = {0};
+    return x - zero;
+}
+
+/* Lanes of memory, others of a vector. */
 INLINE vector masked(vector otherwise, const element *p, lane_mask lanes) {
+#if PPLCONV_VECTOR_BYTES == 64
     return (vector)_mm512_mask_loadu_ps((__m512)otherwise, lanes, p);
+#else
+    return select_lanes(lanes, load_masked(p, lanes), otherwise);
+#endif
 }
 
 /* A vector at some place of a row, and what is outside. */
 INLINE vector load_ends(const element *row, int64_t at, const struct ends *e, arguments *a) {
-    const vector zero = {0};
-    vector x = masked(*(const element *)a->value - zero, row + at, e->inside);
+    vector x = masked(splat(*(const element *)a->value), row + at, e->inside);
     _Pragma("GCC unroll 1") for (int64_t k = 0; k < e->count; k++) {
         x = masked(x, AT_CONST(element, row, e->from[k]), e->lanes[k]);
     }
@@ -61,6 +75,7 @@ enum { MOVED, MOVED_GREY, LOADED };
 
 /* Lanes of a vector and the next one from pixel t on. */
 INLINE vector ahead(vector x, vector next, const int t, const vector_bits *by, const int how) {
+#if PPLCONV_VECTOR_BYTES == 64
     const __m512i low = (__m512i)x, high = (__m512i)next;
     /* Takes a register for each tap, and a copy of the vector. */
     if (how == MOVED)
@@ -77,15 +92,25 @@ INLINE vector ahead(vector x, vector next, const int t, const vector_bits *by, c
     default:
         return x;
     }
+#else
+    (void)how;
+    const vector low = (vector)_mm256_permutevar8x32_ps((__m256)x, (__m256i)by[t]);
+    const vector high = (vector)_mm256_permutevar8x32_ps((__m256)next, (__m256i)by[t]);
+    return select_lanes(by[t] < LANES, low, high);
+#endif
 }
+
+/* Whether registers hold the weights. */
+#define KEEPS(side, product) ((side) == 3 && ((product) || PPLCONV_VECTOR_BYTES == 64))
 
 /* Add what a row of pixels gives to the results that see it: `parts[j]` are the sums of those that
  * see it by row j of their taps. */
 INLINE void add_row(vector (*parts)[STRIP], const vector *pixels, const element *src, arguments *a,
-                    const vector_bits *by, const int side, const int product, const int many,
-                    const int how) {
+                    const vector *kept, const vector_bits *by, const int side, const int product,
+                    const int many, const int how) {
     const vector zero = {0};
     const element *weights = a->weights, *down = a->down;
+    const int keeps = KEEPS(side, product);
     vector sums[STRIP], x[STRIP];
     UNROLL for (int t = 0; t < side; t++) {
         const unaligned_vector *from = (const unaligned_vector *)(src + t * a->step);
@@ -94,21 +119,30 @@ INLINE void add_row(vector (*parts)[STRIP], const vector *pixels, const element 
             else x[v] = ahead(pixels[v], pixels[v + 1], t, by, how);
         }
         if (product) {
-            const vector weight = weights[t] - zero;
+            const vector weight = keeps ? kept[t] : splat(weights[t]);
             UNROLL for (int v = 0; v < many; v++)
                 sums[v] = multiply_add(weight, x[v], t ? sums[v] : zero);
         }
         UNROLL for (int j = 0; j < side && !product; j++) {
-            const vector weight = weights[j * side + t] - zero;
+            const vector weight = keeps ? kept[j * side + t] : splat(weights[j * side + t]);
             UNROLL for (int v = 0; v < many; v++)
                 parts[j][v] = multiply_add(weight, x[v], j || t ? parts[j][v] : zero);
         }
     }
     UNROLL for (int j = 0; j < side && product; j++) {
-        const vector weight = down[j] - zero;
+        const vector weight = keeps ? kept[side + j] : splat(down[j]);
         UNROLL for (int v = 0; v < many; v++)
             parts[j][v] = multiply_add(weight, sums[v], j ? parts[j][v] : zero);
     }
+}
+
+INLINE void store_vector(element *p, vector sum, const int64_t stream) {
+#if PPLCONV_VECTOR_BYTES == 64
+    if (stream) _mm512_stream_si512((void *)p, (__m512i)sum);
+#else
+    if (stream) _mm256_stream_si256((void *)p, (__m256i)sum);
+#endif
+    else *(unaligned_vector *)p = sum;
 }
 
 /* Some vectors of all rows of results, from result i on. If pixels are loaded, all of them lie in
@@ -116,11 +150,24 @@ INLINE void add_row(vector (*parts)[STRIP], const vector *pixels, const element 
 INLINE void filter_strip(arguments *a, int64_t i, const int side, const int product, const int many,
                          const int how, const int64_t stream) {
     const vector zero = {0};
+#if PPLCONV_VECTOR_BYTES == 64
     const vector_bits lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#else
+    const vector_bits lane = {0, 1, 2, 3, 4, 5, 6, 7};
+#endif
     const int64_t at = i - a->left;
     const struct ends first = ends_of(a, at), last = ends_of(a, at + many * LANES);
-    vector parts[MOST_SIDE][STRIP];
+    const element *weights = a->weights, *down = a->down;
+    vector parts[MOST_SIDE][STRIP], kept[KEPT];
     vector_bits by[MOST_SIDE];
+    UNROLL for (int t = 0; t < KEPT; t++) {
+        if (product && t < side) {
+            kept[t] = splat(weights[t]);
+            kept[side + t] = splat(down[t]);
+        } else if (!product && t < side * side) {
+            kept[t] = splat(weights[t]);
+        }
+    }
     UNROLL for (int j = 0; j < side; j++) {
         by[j] = lane + (int32_t)(j * a->step);
         UNROLL for (int v = 0; v < many; v++)
@@ -136,14 +183,13 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
                 pixels[v] = *(const unaligned_vector *)(row + at + v * LANES);
             pixels[many] = load_ends(row, at + many * LANES, &last, a);
         }
-        add_row(parts, pixels, row + at, a, by, side, product, many, how);
+        add_row(parts, pixels, row + at, a, kept, by, side, product, many, how);
         UNROLL for (int v = 0; v < many; v++) {
             if (r >= side - 1) {
                 element *to = dst + v * LANES;
                 if (many == 1 && a->count - i < LANES)
                     store_lanes(to, parts[side - 1][v], a->count - i);
-                else if (stream) _mm512_stream_si512((void *)to, (__m512i)parts[side - 1][v]);
-                else *(unaligned_vector *)to = parts[side - 1][v];
+                else store_vector(to, parts[side - 1][v], stream);
             }
             UNROLL for (int j = side - 1; j > 0; j--)
                 parts[j][v] = parts[j - 1][v];
@@ -158,9 +204,15 @@ typedef void part(arguments *a, int64_t i, const int64_t stream);
     static __attribute__((noinline)) void name(arguments *a, int64_t i, const int64_t stream) {    \
         __VA_ARGS__;                                                                               \
     }
+#if PPLCONV_VECTOR_BYTES == 64
+#define GREY_OF(name, side, product)                                                               \
+    PART(grey_##name, filter_strip(a, i, side, product, STRIP, MOVED_GREY, stream))
+#else
+#define GREY_OF(name, side, product)
+#endif
 #define STRIPS_OF(name, side, product)                                                             \
+    GREY_OF(name, side, product)                                                                   \
     PART(one_##name, filter_strip(a, i, side, product, 1, MOVED, 0); (void)stream)                 \
-    PART(grey_##name, filter_strip(a, i, side, product, STRIP, MOVED_GREY, stream))                \
     PART(some_##name, filter_strip(a, i, side, product, STRIP, LOADED, stream))
 STRIPS_OF(square_3, 3, 0)
 STRIPS_OF(square_5, 5, 0)
@@ -168,16 +220,21 @@ STRIPS_OF(product_3, 3, 1)
 STRIPS_OF(product_5, 5, 1)
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
-    static part *const parts[2][2][3] = {
-        {{one_square_3, some_square_3, grey_square_3},
-         {one_square_5, some_square_5, grey_square_5}},
-        {{one_product_3, some_product_3, grey_product_3},
-         {one_product_5, some_product_5, grey_product_5}},
+    static part *const parts[2][2][2] = {
+        {{one_square_3, some_square_3}, {one_square_5, some_square_5}},
+        {{one_product_3, some_product_3}, {one_product_5, some_product_5}},
     };
     arguments *a = argument;
-    const int grey = a->step == 1 && a->moves;
-    part *const *made = parts[a->down != NULL][a->side == 5];
-    part *const one = made[0], *const some = made[1 + grey];
+    const int product = a->down != NULL, larger = a->side == 5;
+    part *const one = parts[product][larger][0];
+    part *some = parts[product][larger][1];
+    int grey = 0;
+#if PPLCONV_VECTOR_BYTES == 64
+    static part *const greys[2][2] = {{grey_square_3, grey_square_5},
+                                      {grey_product_3, grey_product_5}};
+    grey = a->step == 1 && a->moves;
+    if (grey) some = greys[product][larger];
+#endif
     /* Results of which strips are made: only those moved in registers see what is outside. */
     const int64_t begin = grey ? 0 : a->left;
     const int64_t end = grey ? a->count : a->left + a->numbers - (a->side - 1) * a->step;

@@ -8,7 +8,12 @@ in its row the pixel lies that stands for such a pixel.
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport (
-    PPLCONV_STRIP_BESIDE, find_if_any, pplconv_filter_strips_args, pplconv_kernel)
+    PPLCONV_STRIP_BESIDE,
+    PPLCONV_STRIP_BESIDE_NARROW,
+    find_if_any,
+    pplconv_filter_strips_args,
+    pplconv_kernel,
+)
 from pplconv.schedules.base cimport least
 from pplconv.schedules.image_rows cimport IMAGE, RESULTS, ROWS, RUN, VALUE, WEIGHTS
 from pplconv.schedules.work cimport Tensors
@@ -44,9 +49,11 @@ cdef struct StripLines:
 cdef inline void take_strips(StripLines *s, int64_t tap_rows, int64_t tap_columns, int64_t step,
                              int64_t element, str isa):
     """Find the kernel, if there is one for such a filter."""
+    cdef int64_t beside = (
+        PPLCONV_STRIP_BESIDE if isa.startswith("avx512") else PPLCONV_STRIP_BESIDE_NARROW)
     s.kernel = NULL
     if element == FLOAT_BYTES and tap_rows == tap_columns and tap_rows in (3, 5) and (
-            (tap_rows - 1) * step <= PPLCONV_STRIP_BESIDE):
+            (tap_rows - 1) * step <= beside):
         s.kernel = find_if_any("filter_strips", "f32", isa)
     s.side, s.step = tap_rows, step
 

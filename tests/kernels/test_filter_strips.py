@@ -9,7 +9,6 @@ from tests.kernels.kernel_table import DTYPES, every_row, symbol
 from tests.kernels.rows_call import Call
 
 every_kernel = pytest.mark.parametrize("row", every_row("filter_strips"), ids=symbol)
-MOST_BESIDE = 16
 
 
 def filtered(checker, row, rng, elements, weights, *, down=None, border, value, step, left, count):
@@ -30,7 +29,7 @@ def filtered(checker, row, rng, elements, weights, *, down=None, border, value, 
     call.put("value", np.full((1, 1), value, element), 0)
     lines = len(rows) - side + 1
     stream = int(rng.integers(2))
-    gap = int(rng.integers(70)) if not stream else -count % MOST_BESIDE
+    gap = int(rng.integers(70)) if not stream else -count % 16
     pitch = (count + gap) * element.itemsize
     call.put("dst", np.full((lines, count), np.nan, element), pitch, writable=True)
     return call.run(
@@ -56,7 +55,7 @@ def test_rows_with_borders(checker, row, rng, side, product):
     """Every tail, pixels of some numbers, borders of some widths, of pixels or of a value."""
     element, lanes = DTYPES[row["dtype"]], row["lanes"]
     for pixels in (*range(1, 4 * lanes), *rng.integers(4 * lanes, 20 * lanes, 12)):
-        step = int(rng.integers(1, MOST_BESIDE // (side - 1) + 1))
+        step = int(rng.integers(1, lanes // (side - 1) + 1))
         before, behind = (int(n) for n in rng.integers(0, side, 2))
         if pixels + before + behind < side:
             before = behind = side - 1
@@ -87,7 +86,7 @@ def test_rows_with_borders(checker, row, rng, side, product):
 def test_pixels_are_seen_by_their_windows_alone(checker, row, rng):
     """NaN and infinities are in the results that see them, and in no others."""
     element, lanes = DTYPES[row["dtype"]], row["lanes"]
-    for side, step in ((3, 1), (3, 5), (5, 1), (5, 3)):
+    for side, step in ((3, 1), (3, 4), (5, 1), (5, 2)):
         before = side // 2
         numbers = (9 * lanes + 3) * step
         elements = np.ones((side + 7, numbers))
