@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from google.protobuf.message import DecodeError
 
 from ..memory.mapping import map_file, release
 from .checking import check_model, is_foreign
-from .external_data import check_external_data
 from .large_weights import Lifted, lift_data, put_back
 from .model_passes import inline_functions
 from .names import have_unique_names, mend_names
@@ -63,8 +61,11 @@ def load(source: Any) -> ir.Model:
         check_model(proto)
         outside = False
         for tensor in iterate_tensors(proto):
-            check_external_data(tensor, folder)
-            outside |= tensor.data_location == onnx.TensorProto.EXTERNAL
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                from .external_data import check_external_data
+
+                check_external_data(tensor, folder)
+                outside = True
     except UnicodeDecodeError as error:
         raise ValueError(f"model has a name that is not UTF-8: {printable(error)}") from error
     try:
@@ -140,19 +141,19 @@ def _name_foreign(model: ir.Model) -> None:
             model.opset_imports.setdefault(MICROSOFT, 1)
 
 
-def _read(source: Any) -> tuple[Lifted, Path | None]:
+def _read(source: Any) -> tuple[Lifted, str | None]:
     if isinstance(source, onnx.ModelProto):
         return Lifted(source, "", []), None
-    folder: Path | None = None
+    folder: str | None = None
     if isinstance(source, (str, os.PathLike)):
-        path = Path(os.fsdecode(source))
-        if path.is_dir():
-            raise IsADirectoryError(f"model is a folder, not a file: {printable(path)}")
+        path = os.fsdecode(source)
+        if os.path.isdir(path):
+            raise IsADirectoryError(f"model is a folder, not a file: {_shown(path)}")
         try:
             content = map_file(path)
         except FileNotFoundError:
-            raise FileNotFoundError(f"model does not exist: {printable(path)}") from None
-        folder = path.resolve().parent
+            raise FileNotFoundError(f"model does not exist: {_shown(path)}") from None
+        folder = os.path.dirname(os.path.realpath(path))
     else:
         try:
             # Writable buffers are copied.
@@ -171,6 +172,13 @@ def _read(source: Any) -> tuple[Lifted, Path | None]:
         ) from error
     release(content)
     return lifted, folder
+
+
+def _shown(path: str) -> str:
+    """Give a path as messages show it."""
+    from pathlib import Path  # slow to import
+
+    return printable(Path(path))
 
 
 def _check_types(proto: onnx.ModelProto) -> None:
