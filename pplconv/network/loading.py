@@ -18,7 +18,6 @@ from .names import have_unique_names, mend_names
 from .quantized_values import MICROSOFT
 from .sparse_tensors import expand_sparse
 from .subgraphs import all_nodes, check_flow, is_in_order
-from .tensor_checking import iterate_tensors
 from .tensors import map_tensors, own_tensors
 from .texts import printable
 
@@ -58,17 +57,18 @@ def load(source: Any) -> ir.Model:
     try:
         proto = expand_sparse(lifted.proto)
         _check_types(proto)
-        check_model(proto)
-        outside = False
-        for tensor in iterate_tensors(proto):
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                from .external_data import check_external_data
+        outside = check_model(proto)
+        if outside:
+            from .external_data import check_external_data
 
+            for tensor in outside:
                 check_external_data(tensor, folder)
-                outside = True
     except UnicodeDecodeError as error:
         raise ValueError(f"model has a name that is not UTF-8: {printable(error)}") from error
     try:
+        # A caller's protobuf stays as it is.
+        if proto is not source and not proto.functions:
+            _constants_as_initializers(proto.graph)
         model = ir.from_proto(proto)
         put_back(model, lifted)
         for owner in (model.graph, *model.functions.values()):
@@ -179,6 +179,28 @@ def _shown(path: str) -> str:
     from pathlib import Path  # slow to import
 
     return printable(Path(path))
+
+
+def _constants_as_initializers(graph: onnx.GraphProto) -> None:
+    """Make initializers of Constant nodes: some files have more of these than of other nodes.
+
+    `lift_constants` does so later, node by node, with the others: of subgraphs, and those that are
+    outputs or of which the file says more.
+    """
+    described = {value.name for value in (*graph.output, *graph.value_info)}
+    described.update(annotation.tensor_name for annotation in graph.quantization_annotation)
+    lifted = []
+    for place, node in enumerate(graph.node):
+        if node.op_type != "Constant" or node.domain or len(node.attribute) != 1:
+            continue
+        (name,), (attribute,) = node.output, node.attribute
+        if attribute.name == "value" and attribute.HasField("t") and name not in described:
+            tensor = graph.initializer.add()
+            tensor.CopyFrom(attribute.t)
+            tensor.name = name
+            lifted.append(place)
+    for place in reversed(lifted):
+        del graph.node[place]
 
 
 def _check_types(proto: onnx.ModelProto) -> None:
