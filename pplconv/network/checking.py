@@ -299,7 +299,7 @@ def _read(node: onnx.NodeProto) -> _Read:
     # A protobuf gives bytes in place of text that is not UTF-8.
     if {*map(type, texts)} != {str}:
         raise ValueError(f"model has a name that is not UTF-8 at {describe_node(node)}")
-    return operands, results, list(subgraphs(node)) if attributes else []
+    return operands, results, subgraphs(node) if attributes else []
 
 
 def _check_attributes(node: onnx.NodeProto) -> None:
