@@ -26,6 +26,7 @@ _SPARED = {
     "onnx.gen_proto": ("argparse", "glob", "subprocess"),
     "onnx.utils": ("tarfile",),
     "onnx_ir._core": ("sympy",),
+    "onnx_ir._safetensors": ("packaging.version",),
     "onnx_ir._symbolic_shapes": ("sympy",),
     "onnx_ir.external_data": ("concurrent.futures", "shutil", "tempfile"),
 }
