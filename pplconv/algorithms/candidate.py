@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._records import NamedTuple
 from ..numerics import Numerics
 from ..problem import ConvProblem, Problem
 from .core_model import CoreModel
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 EXACT = "exact sum"  # integer sums have the same bits in any order
 INSIDE = ", inside the image"  # taps on padding are left out of a sum
@@ -238,6 +241,17 @@ class Candidate(ABC):
     def shared_bytes(self) -> int:
         """Scratch that the team shares."""
         return 0
+
+    def knowing(self, known: Mapping[str, Any]) -> Self:
+        """Give the candidate lazy values that it shares with others; a plan compares hundreds.
+
+        Parameters
+        ----------
+        known : mapping of str to object
+            The values that it would compute itself.
+        """
+        vars(self).update(known)
+        return self
 
     def workspace(self, threads: int) -> int:
         """Scratch of a team."""

@@ -230,7 +230,8 @@ def runs_cycles(core: CoreModel, outputs: float, runs: float, *, of_lines: bool)
 def parts(total: int, size: int) -> list[tuple[int, int]]:
     """Cut `total` into pieces of `size`: [(piece, how many)], the last one shorter."""
     whole, rest = divmod(total, size)
-    return [(p, n) for p, n in ((size, whole), (rest, 1 if rest else 0)) if n]
+    found = [(size, whole)] if whole else []
+    return [*found, (rest, 1)] if rest else found
 
 
 def busiest_share(tasks: int, threads: int, largest: float) -> float:

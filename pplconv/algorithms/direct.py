@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from .._records import record
 from ..numerics import Numerics
@@ -19,7 +20,7 @@ from .candidate import (
 )
 from .context import PlanContext
 from .core_model import CoreModel, direct_sum_floor
-from .direct_blocking import DirectBlocking, ranges, weight_panels
+from .direct_blocking import OF_PROBLEM, DirectBlocking, ranges, weight_panels
 from .direct_cost import estimate
 from .tiled import row_tiles, widths
 
@@ -61,22 +62,25 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
 def candidates(problem: ConvProblem, around: PlanContext, name: str = NAME) -> Iterator[Candidate]:
     """Yield the segments and tiles worth an estimate."""
     oc = problem.oc // problem.groups
+    known: dict[str, Any] = {}
     for nr, largest in widths(oc, around):
         # Skip tiles with idle vectors, but keep the narrowest so that there is at least one.
         panels = weight_panels(
             problem, KernelKey("gemm", largest, nr, around.numerics.kr), around.lanes
         )
         if nr == min(around.tiles) or panels.width > nr - around.lanes:
-            yield from _with_tile(problem, around, name, nr, largest)
+            yield from _with_tile(problem, around, name, nr, largest, known)
 
 
 def _with_tile(
-    problem: ConvProblem, around: PlanContext, name: str, nr: int, largest: int
-) -> Iterator[Candidate]:
+    problem: ConvProblem, around: PlanContext, name: str, nr: int, largest: int,
+    known: dict[str, Any],
+) -> Iterator[Candidate]:  # fmt: skip
     numerics, l2 = around.numerics, around.machine.l2_share
     oc = problem.oc // problem.groups
     threads = around.threads
-    frame = Direct(problem, numerics, name, around.lanes, 1, nr, 1, oc, True)
+    frame = Direct(problem, numerics, name, around.lanes, 1, nr, 1, oc, True).knowing(known)
+    known.update((own, getattr(frame, own)) for own in OF_PROBLEM)
     rows, width = max(frame.geometry[2], 1), max(frame.geometry[3], 1)
     weights = frame.panels.bytes(oc, frame.k_packed, numerics.weight_bytes)
     share = frame.images * problem.groups
@@ -95,6 +99,7 @@ def _with_tile(
             pieces = team_pieces(rows, 1, pieces, cycles)
         options.add(balanced(rows, rows, 1, pieces))
     inside = max((end - begin for begin, end, _, _ in frame.columns), default=width)
+    of_width = {"panels": frame.panels, "k_packed": frame.k_packed}
     for row_segment in options:
         tasks = max(share, 1) * ceil_div(rows, row_segment)
         oc_segment = frame.panels.padded(oc)
@@ -103,7 +108,8 @@ def _with_tile(
         orders = {True, weights > l2} if frame.turned or not frame.slab else {True}
         for pixels_inner in orders:
             for mr in row_tiles(inside, largest):
-                yield Direct(
+                made = Direct(
                     problem, numerics, name, around.lanes, mr, nr, row_segment, oc_segment,
                     pixels_inner,
                 )  # fmt: skip
+                yield made.knowing(known).knowing(of_width)

@@ -83,6 +83,12 @@ def weight_panels(problem: ConvProblem, kernel: KernelKey, lanes: int) -> Panels
     return panels.inside(problem.block)
 
 
+# Values of a blocking that follow from the problem and its numerics.
+OF_PROBLEM = (
+    "turned", "ic", "oc", "flat", "geometry", "images", "channels", "rows", "columns"
+)  # fmt: skip
+
+
 @record(frozen=True)
 class DirectBlocking(Candidate):
     """One way to run a problem through direct convolution's loops, without its cost estimate.

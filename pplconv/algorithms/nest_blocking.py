@@ -34,15 +34,25 @@ FEW_ROWS = 2
 BEFORE, BY_TASK, IN_PLACE = "before", "by task", "in place"
 
 
-def weight_panels(problem: Problem, kernel: KernelKey, orientation: str) -> Panels:
+def weight_panels(
+    problem: Problem, numerics: Numerics, kernel: KernelKey, orientation: str
+) -> Panels:
     """Panels of weights: output channels are the rows of a tile, or its columns.
 
     In NCHWc a tile stores into one block, and a few channels need no wider panels.
+
+    For integer sums, panels have zeros up to a whole step, so that no step needs a copy of A. For
+    floats, the zeros times values past a row of A might give NaN. Sums shorter than a step need
+    neither zeros nor copies.
     """
     if problem.block:
         panels = Panels.of_columns(kernel).inside(problem.block)
-        return panels._replace(width=max(min(panels.width, problem.matrix.n), 1))
-    return Panels.of_columns(kernel) if orientation == "channels" else Panels.of_rows(kernel)
+        panels = panels._replace(width=max(min(panels.width, problem.matrix.n), 1))
+    else:
+        by_columns = orientation == "channels"
+        panels = Panels.of_columns(kernel) if by_columns else Panels.of_rows(kernel)
+    k, step = problem.matrix.k, numerics.step
+    return panels._replace(step=step) if numerics.exact and k % step and k > step else panels
 
 
 @record(frozen=True)
@@ -130,16 +140,8 @@ class NestBlocking(MatrixBlocking):
 
     @lazy
     def panels(self) -> Panels:
-        """The panels of packed weights.
-
-        For integer sums, panels have zeros up to a whole step, so that no step needs a copy of A.
-        For floats, the zeros times values past a row of A might give NaN. Sums shorter than a step
-        need neither zeros nor copies.
-        """
-        panels = weight_panels(self.problem, self.kernel, self.orientation)
-        step = self.numerics.step
-        padded = self.numerics.exact and self.matrix.k % step and self.matrix.k > step
-        return panels._replace(step=step) if padded else panels
+        """The panels of packed weights."""
+        return weight_panels(self.problem, self.numerics, self.kernel, self.orientation)
 
     @property
     def packing(self) -> str:

@@ -271,9 +271,10 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         # A tile has a piece of each plane, and partial cache lines are loaded whole.
         pixels = nest.k_block * _lines(nest, wide) * LINE
     hw_segments, width = nest.hw_segments, nest.panels.width
-    calls = hw_segments * ceil_div(p.k, nest.k_block)
-    calls *= ceil_div(oc, width)
-    calls *= ceil_div(segment, nest.nr if by_pixels else nest.mr)
+    # Quotients are rounded up here, as a plan costs hundreds of nests.
+    across = -(-oc // width)
+    calls = hw_segments * -(-p.k // nest.k_block) * across
+    calls *= -(-segment // (nest.nr if by_pixels else nest.mr))
     # The inner operand changes with every tile; the outer one stays in L1 if it has room there.
     inner, outer = (pixels, weights) if nest.pixels_inner else (weights, pixels)
     whole_inner = segment * pixel_row if nest.pixels_inner else nest.oc_segment * weight_row
@@ -312,14 +313,14 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         each = int(own * p.k * numerics.weight_bytes) // threads
         rate = core.far_rate(each) if is_matrix else core.l3_rate
         row = width * numerics.weight_bytes / rate
-        panels = hw_segments * ceil_div(oc, width)
+        panels = hw_segments * across
         hidden = FETCHED if is_matrix else 0.7
         stalls = panels * p.k * max(0.0, row - hidden * step)
     if in_rows:
         # Each row of A is a stream, and too many streams are hard on L1; rows a multiple of 4 KiB
         # apart also fall into one set of it.
-        groups = ceil_div(p.k, numerics.kr)
-        reads = hw_segments * groups * segment * ceil_div(oc, nest.nr)
+        groups = -(-p.k // numerics.kr)
+        reads = hw_segments * groups * segment * -(-oc // nest.nr)
         stalls += reads / nest.mr * streams_cycles(core, nest.mr)
         if not packed:
             stalls += reads * conflict_cycles(core, nest.mr, p.a.row * numerics.operand_bytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from ..problem import Problem
 from .candidate import LINE, KernelKey, balanced, ceil_div, round_up, team_pieces
@@ -77,6 +78,12 @@ class _Frame:
         self.oc = matrix.n
         self.pixels = max(1, matrix.m)
         self.share = max(1, matrix.images) * matrix.groups
+        # What nests know of the problem and, by orientation and tile, what they know besides.
+        self.of_problem = {
+            "matrix": matrix, "oc": matrix.n, "pixels": matrix.m, "images": matrix.images,
+            "in_rows": matrix.a_in_rows, "ic": problem.ic // problem.groups,
+        }  # fmt: skip
+        self.of_tiles: dict[tuple[str, int, int], dict[str, Any]] = {}
         # K is cut between channels if packed k runs through the taps of each channel, and between
         # taps if channels are gathered from blocks.
         self.whole = 1
@@ -153,7 +160,18 @@ class _Frame:
 
     def panels(self, orientation: str, mr: int, nr: int) -> Panels:
         """The panels of weights for a tile."""
-        return weight_panels(self.problem, KernelKey("gemm", mr, nr, self.numerics.kr), orientation)
+        panels: Panels = self.known(orientation, mr, nr)["panels"]
+        return panels
+
+    def known(self, orientation: str, mr: int, nr: int) -> dict[str, Any]:
+        """What all nests of a tile know."""
+        key = orientation, mr, nr
+        found = self.of_tiles.get(key)
+        if found is None:
+            kernel = KernelKey("gemm", mr, nr, self.numerics.kr)
+            panels = weight_panels(self.problem, self.numerics, kernel, orientation)
+            found = self.of_tiles[key] = {**self.of_problem, "panels": panels}
+        return found
 
     def pieces(self) -> tuple[int, ...]:
         """Numbers of pieces to cut the pixels into for the team: one if groups and images suffice.
@@ -214,16 +232,18 @@ class _Frame:
         """Finish a candidate: enough tasks for the team, and the order of the inner loops."""
         threads = self.around.threads
         tasks = self.share * ceil_div(self.pixels, hw_segment) * ceil_div(self.oc, oc_segment)
+        known = self.known(orientation, mr, nr)
         if tasks < threads:
-            width = self.panels(orientation, mr, nr).width
+            width = known["panels"].width
             oc_segment = balanced(self.oc, oc_segment, width, ceil_div(threads, tasks))
         groups = self.matrix.groups
         group_segment = balanced(groups, max(1, groups // (4 * threads)), 1)
-        return Nest(
+        made = Nest(
             self.problem, self.numerics, self.algorithm, self.packed, orientation,
             self.around.lanes, mr, nr, k_block, oc_segment, hw_segment, group_segment,
             self.pixels_inner if columns == BEFORE else False, columns,
         )  # fmt: skip
+        return made.knowing(known)
 
     def by_pixels(self, nr: int, largest: int) -> Iterator[Nest]:
         """Vectors over pixels: panels of them fill half of L2, the rest is for weights.

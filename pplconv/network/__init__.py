@@ -22,7 +22,7 @@ module              content
 `session`           `InferenceSession`, the public class
 `chain`             `Chain`, the other one: prepared layers as a program
 `layer_nodes`       prepared layers as nodes of a graph
-`symbols_later`     imports `onnx_ir` without sympy
+`spared_imports`    imports `onnx` and `onnx_ir` without modules that no network needs
 `onnx_later`        `onnx_ir` and `onnx`, imported at their first use
 `refusals`          all operators that cannot run, in one error
 `nodes`             the nodes of a specialised graph as operators see them

@@ -298,7 +298,9 @@ def rebuilt(op: Any, node: ir.Node, x: ir.Value, new: Scaled) -> Any:
     ir.Value
         Its output.
     """
-    stem = node.inputs[1].name if node.inputs[1] is not None else node.name
-    w = op.initializer(new.tensor, name=f"{stem}_scaled")
+    w = node.inputs[1]
+    stem = w.name if w is not None else node.name
+    if w is None or w.const_value is not new.tensor:
+        w = op.initializer(new.tensor, name=f"{stem}_scaled")
     bias = op.initializer(ir.Tensor(new.bias), name=f"{stem}_bias")
     return op.op(node.op_type, x, w, bias, **node.attributes)

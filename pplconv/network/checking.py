@@ -52,13 +52,18 @@ def is_foreign(operator: str, domain: str, version: int) -> bool:
     return first is None or version < first
 
 
-def check_model(model: onnx.ModelProto) -> None:
+def check_model(model: onnx.ModelProto) -> list[onnx.TensorProto]:
     """Refuse a model that contradicts itself.
 
     Parameters
     ----------
     model : onnx.ModelProto
         A parsed model.
+
+    Returns
+    -------
+    list of onnx.TensorProto
+        The tensors whose data lie in other files.
 
     Raises
     ------
@@ -79,7 +84,8 @@ def check_model(model: onnx.ModelProto) -> None:
     nodes = _inlined_size(model, functions)
     if nodes > MAX_NODES:
         raise ValueError(f"model has {nodes} nodes: at most {MAX_NODES} are supported")
-    for tensor in iterate_tensors(model):
+    tensors = list(iterate_tensors(model))
+    for tensor in tensors:
         check_tensor(tensor)
     for function in model.functions:
         own = _versions(function.opset_import)
@@ -89,6 +95,7 @@ def check_model(model: onnx.ModelProto) -> None:
     if not model.graph.output:
         raise ValueError("model has no outputs")
     _check_graph(model.graph, set(), _context(opsets), functions, 0)
+    return [each for each in tensors if each.data_location == onnx.TensorProto.EXTERNAL]
 
 
 def _versions(entries: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
@@ -292,7 +299,7 @@ def _read(node: onnx.NodeProto) -> _Read:
     # A protobuf gives bytes in place of text that is not UTF-8.
     if {*map(type, texts)} != {str}:
         raise ValueError(f"model has a name that is not UTF-8 at {describe_node(node)}")
-    return operands, results, list(subgraphs(node)) if attributes else []
+    return operands, results, subgraphs(node) if attributes else []
 
 
 def _check_attributes(node: onnx.NodeProto) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
@@ -11,14 +12,14 @@ import onnx_ir as ir
 __all__ = ["check_external_data"]
 
 
-def check_external_data(tensor: onnx.TensorProto, folder: Path | None) -> None:
+def check_external_data(tensor: onnx.TensorProto, folder: str | os.PathLike[str] | None) -> None:
     """Refuse external data that leaves the model's folder or its own file.
 
     Parameters
     ----------
     tensor : onnx.TensorProto
         Any tensor; tensors with data in the model itself pass.
-    folder : Path or None
+    folder : str, os.PathLike or None
         Folder of the model; None if the model has no path.
 
     Raises
@@ -37,7 +38,7 @@ def check_external_data(tensor: onnx.TensorProto, folder: Path | None) -> None:
             "to look in"
         )
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    path = _inside(folder, entries.get("location", ""), name)
+    path = _inside(Path(folder), entries.get("location", ""), name)
     offset = _integer(entries.get("offset", "0"), "offset", name)
     dtype = ir.DataType(tensor.data_type)
     if dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):

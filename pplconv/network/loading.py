@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,12 @@ from google.protobuf.message import DecodeError
 
 from ..memory.mapping import map_file, release
 from .checking import check_model, is_foreign
-from .external_data import check_external_data
 from .large_weights import Lifted, lift_data, put_back
 from .model_passes import inline_functions
 from .names import have_unique_names, mend_names
 from .quantized_values import MICROSOFT
 from .sparse_tensors import expand_sparse
 from .subgraphs import all_nodes, check_flow, is_in_order
-from .tensor_checking import iterate_tensors
 from .tensors import map_tensors, own_tensors
 from .texts import printable
 
@@ -60,14 +57,18 @@ def load(source: Any) -> ir.Model:
     try:
         proto = expand_sparse(lifted.proto)
         _check_types(proto)
-        check_model(proto)
-        outside = False
-        for tensor in iterate_tensors(proto):
-            check_external_data(tensor, folder)
-            outside |= tensor.data_location == onnx.TensorProto.EXTERNAL
+        outside = check_model(proto)
+        if outside:
+            from .external_data import check_external_data
+
+            for tensor in outside:
+                check_external_data(tensor, folder)
     except UnicodeDecodeError as error:
         raise ValueError(f"model has a name that is not UTF-8: {printable(error)}") from error
     try:
+        # A caller's protobuf stays as it is.
+        if proto is not source and not proto.functions:
+            _constants_as_initializers(proto.graph)
         model = ir.from_proto(proto)
         put_back(model, lifted)
         for owner in (model.graph, *model.functions.values()):
@@ -140,19 +141,19 @@ def _name_foreign(model: ir.Model) -> None:
             model.opset_imports.setdefault(MICROSOFT, 1)
 
 
-def _read(source: Any) -> tuple[Lifted, Path | None]:
+def _read(source: Any) -> tuple[Lifted, str | None]:
     if isinstance(source, onnx.ModelProto):
         return Lifted(source, "", []), None
-    folder: Path | None = None
+    folder: str | None = None
     if isinstance(source, (str, os.PathLike)):
-        path = Path(os.fsdecode(source))
-        if path.is_dir():
-            raise IsADirectoryError(f"model is a folder, not a file: {printable(path)}")
+        path = os.fsdecode(source)
+        if os.path.isdir(path):
+            raise IsADirectoryError(f"model is a folder, not a file: {_shown(path)}")
         try:
             content = map_file(path)
         except FileNotFoundError:
-            raise FileNotFoundError(f"model does not exist: {printable(path)}") from None
-        folder = path.resolve().parent
+            raise FileNotFoundError(f"model does not exist: {_shown(path)}") from None
+        folder = os.path.dirname(os.path.realpath(path))
     else:
         try:
             # Writable buffers are copied.
@@ -171,6 +172,35 @@ def _read(source: Any) -> tuple[Lifted, Path | None]:
         ) from error
     release(content)
     return lifted, folder
+
+
+def _shown(path: str) -> str:
+    """Give a path as messages show it."""
+    from pathlib import Path  # slow to import
+
+    return printable(Path(path))
+
+
+def _constants_as_initializers(graph: onnx.GraphProto) -> None:
+    """Make initializers of Constant nodes: some files have more of these than of other nodes.
+
+    `lift_constants` does so later, node by node, with the others: of subgraphs, and those that are
+    outputs or of which the file says more.
+    """
+    described = {value.name for value in (*graph.output, *graph.value_info)}
+    described.update(annotation.tensor_name for annotation in graph.quantization_annotation)
+    lifted = []
+    for place, node in enumerate(graph.node):
+        if node.op_type != "Constant" or node.domain or len(node.attribute) != 1:
+            continue
+        (name,), (attribute,) = node.output, node.attribute
+        if attribute.name == "value" and attribute.HasField("t") and name not in described:
+            tensor = graph.initializer.add()
+            tensor.CopyFrom(attribute.t)
+            tensor.name = name
+            lifted.append(place)
+    for place in reversed(lifted):
+        del graph.node[place]
 
 
 def _check_types(proto: onnx.ModelProto) -> None:

@@ -23,7 +23,7 @@ class _Later(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        from . import symbols_later  # noqa: F401
+        from . import spared_imports  # noqa: F401
 
         value = getattr(self._load(), name)
         setattr(self, name, value)

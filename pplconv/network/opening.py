@@ -97,7 +97,7 @@ def require_onnx() -> None:
     try:
         with imports_that_stay():
             # Before all that imports `onnx_ir`.
-            from . import symbols_later  # noqa: F401
+            from . import spared_imports  # noqa: F401
 
             _import_models()
     except ImportError as error:  # pragma: no cover - tests have both

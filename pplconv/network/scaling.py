@@ -87,7 +87,10 @@ def scaled(tensor: ir.TensorProtocol, factors: Numbers) -> ir.TensorProtocol:
     Returns
     -------
     ir.TensorProtocol
+        The tensor itself, if all factors are 1: of an offset.
     """
+    if (factors == 1).all():
+        return tensor
     if isinstance(tensor, ScaledTensor):
         # One product for each weight, rounded once.
         with np.errstate(all="ignore"):

@@ -34,22 +34,26 @@ def iterate_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
             yield from _attribute_tensors(attribute, partial(str, named))
 
 
-def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Give the graphs among the attributes of a node.
+def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """List the graphs among the attributes of a node.
 
     Parameters
     ----------
     node : onnx.NodeProto
         Any node.
 
-    Yields
-    ------
-    onnx.GraphProto
+    Returns
+    -------
+    list of onnx.GraphProto
     """
+    found: list[onnx.GraphProto] = []
     for attribute in node.attribute:
         if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
+            found.append(attribute.g)
+        # Empty lists of a protobuf are slow to iterate.
+        if attribute.graphs:
+            found += attribute.graphs
+    return found
 
 
 def describe_node(node: onnx.NodeProto) -> str:
@@ -86,11 +90,13 @@ def _attribute_tensors(
         raise ValueError(f"model has a sparse tensor at {where()}: not supported")
     if attribute.HasField("t"):
         yield attribute.t
-    yield from attribute.tensors
+    if attribute.tensors:
+        yield from attribute.tensors
     if attribute.HasField("g"):
         yield from _graph_tensors(attribute.g)
-    for graph in attribute.graphs:
-        yield from _graph_tensors(graph)
+    if attribute.graphs:
+        for graph in attribute.graphs:
+            yield from _graph_tensors(graph)
 
 
 def check_tensor(tensor: onnx.TensorProto) -> None:

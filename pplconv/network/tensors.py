@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,7 +101,7 @@ def _tensor_of(attribute: ir.Attr, name: str) -> ir.TensorProtocol:
     raise ValueError(f"model has a Constant {name!r} with {attribute.name}: not supported")
 
 
-def map_tensors(model: ir.Model, folder: Path) -> None:
+def map_tensors(model: ir.Model, folder: str) -> None:
     """Map the tensors in files beside the model as arrays: one mapping for each file.
 
     Parameters
@@ -110,7 +109,7 @@ def map_tensors(model: ir.Model, folder: Path) -> None:
     model : ir.Model
         A checked model; changed in place.  Tensors of subgraphs, local functions and attributes
         are mapped, too.
-    folder : Path
+    folder : str
         The model's own.
     """
     files: dict[str, npt.NDArray[np.uint8]] = {}
@@ -123,7 +122,7 @@ def map_tensors(model: ir.Model, folder: Path) -> None:
         if tensor.dtype.bitwidth % 8 or not tensor.size:
             return ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
         if tensor.path not in files:
-            files[tensor.path] = map_file(Path(tensor.path))
+            files[tensor.path] = map_file(tensor.path)
         dtype = np.dtype(tensor.dtype.numpy())
         array = np.frombuffer(files[tensor.path], dtype, tensor.size, tensor.offset or 0)
         array = array.reshape(tuple(tensor.shape.numpy()))

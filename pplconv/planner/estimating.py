@@ -453,18 +453,19 @@ def estimate_plan(request: Request, slack: float = 1.0) -> tuple[list[Ranked], l
 
 def rank_team(request: Request, chosen: Candidate, single: list[Ranked]) -> list[Ranked]:
     """Rank the candidates that have the bits of `chosen`, for the request's team."""
-    contexts = request.contexts()
+    contexts, bits = request.contexts(), chosen.bits
     threads = contexts[0].threads
+    alike = [r for r in single if r.candidate.bits == bits]
     if threads == 1:
-        return [r for r in single if r.candidate.bits == chosen.bits]
-    names = dict.fromkeys(r.candidate.algorithm for r in single if r.candidate.bits == chosen.bits)
+        return alike
+    names = dict.fromkeys(r.candidate.algorithm for r in alike)
     try:
-        same = [r for r in request.ranked(None, names) if r.candidate.bits == chosen.bits]
+        same = [r for r in request.ranked(None, names) if r.candidate.bits == bits]
     except ValueError:  # the segments of a team may need more scratch than one thread's
         same = []
     if same:
         return same
     core = {around.numerics: CoreModel.of(around) for around in contexts}
-    alone = (r.candidate for r in single if r.candidate.bits == chosen.bits)
+    alone = (r.candidate for r in alike)
     ranked = [each for c in alone for each in rank([c], core[c.numerics], threads, request.cold)]
     return sorted(ranked, key=_total)

@@ -211,9 +211,11 @@ def plan_problem(
     if request.target is not None and search != "estimate":
         raise ValueError(f"search is {search!r}: expected 'estimate' for another machine's plan")
     request = replace(request, cold=search_context == "cold")
-    keys = _keys(request, epilogue, search_context)
     if not request.problem.batch:  # nothing to time
         search = "estimate"
+    # Keys take a twentieth of a plan's time, and most processes have nothing to look up.
+    looks_up = search != "estimate" or not wisdom.is_empty()
+    keys = _keys(request, epilogue, search_context) if looks_up else []
     entries: list[tuple[wisdom.Key, wisdom.Entry]] = []
     if not (again and search != "estimate"):
         # A search needs an entry for exactly this case; an estimate takes any hint.

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _kernels
+from .._lazy import lazy
 from .._records import record
 from ..algorithms import KernelKey, SparseTiles
 from ..config import Settings
@@ -99,8 +100,13 @@ class Target:
 
     def isas(self, dtype: str, cap: str | None = None, kr: int = 1) -> tuple[str, ...]:
         """Instruction sets that CPU, system, build and `cap` allow for a type, lowest first."""
-        built = {isa for kind, isa, depth, *_ in self.gemm if (kind, depth) == (dtype, kr)}
-        return tuple(isa for isa in self.machine.usable_isas(cap) if isa in built)
+        levels = self.machine.usable_isas(cap)
+        return tuple(isa for isa in levels if (dtype, isa, kr) in self._built)
+
+    @lazy
+    def _built(self) -> frozenset[tuple[str, str, int]]:
+        """Type, instruction set and KR of all GEMM kernels."""
+        return frozenset(row[:3] for row in self.gemm)
 
     def converting_isa(self, isa: str, cap: str | None = None) -> str:
         """Give the level whose kernels convert arrays, for a plan whose products run on `isa`.

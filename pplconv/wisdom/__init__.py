@@ -24,6 +24,7 @@ For the planner:
 ``Entry``            a choice, and a `Division` for each size of team that was measured
 ``cpu_model``        the CPU as a key names it
 ``lookup``           the entry of a problem
+``is_empty``         whether there is no entry of any problem
 ``remember``         add a finding
 ``describe``         path and content of the file
 ===================  ===========================================================================
@@ -47,7 +48,7 @@ from typing import TYPE_CHECKING
 from .._lazy import on_demand
 
 if TYPE_CHECKING:
-    from .api import clear, describe, export, load, lookup, remember
+    from .api import clear, describe, export, is_empty, load, lookup, remember
     from .entries import Division, Entry, Key, cpu_model
     from .store import WisdomWarning
 
@@ -60,13 +61,14 @@ __all__ = [
     "cpu_model",
     "describe",
     "export",
+    "is_empty",
     "load",
     "lookup",
     "remember",
 ]
 
 _NAMES = {
-    "api": "clear describe export load lookup remember",
+    "api": "clear describe export is_empty load lookup remember",
     "entries": "Division Entry Key cpu_model",
     "store": "WisdomWarning",
 }

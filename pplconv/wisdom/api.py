@@ -137,6 +137,16 @@ def lookup(key: Key) -> Entry | None:
     return _store().entries().get(key)
 
 
+def is_empty() -> bool:
+    """Tell whether nothing is remembered, here or in the file: no `lookup` would find anything.
+
+    Returns
+    -------
+    bool
+    """
+    return not _store().entries()
+
+
 def remember(
     key: Key,
     choice: Mapping[str, Scalar],

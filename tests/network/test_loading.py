@@ -101,6 +101,39 @@ def test_the_protobuf_that_was_given_is_left_alone():
     assert proto.SerializeToString(deterministic=True) == before
 
 
+def test_constants_become_weights_but_for_those_that_are_more():
+    arrays = {
+        name: np.arange(4, dtype=np.float32).reshape(2, 2) + number
+        for number, name in enumerate(["small", "told", "result"])
+    } | {"large": np.arange(4096, dtype=np.float32).reshape(2, -1)}
+    nodes = [
+        node("Constant", "", name, value=numpy_helper.from_array(array))
+        for name, array in arrays.items()
+    ]
+    nodes += [
+        node("Constant", "", "ints", value_ints=[2, 2]),
+        node("Sum", "x small told", "sum"),
+        node("MatMul", "sum large", "y"),
+        node("Reshape", "sum ints", "again"),
+    ]
+    proto = with_nodes(*nodes, outputs=("y", "again", "result"))
+    proto.graph.value_info.append(info("told", (np.float32, [2, 2])))
+    before = proto.SerializeToString(deterministic=True)
+    x = np.array([[1, -2], [3, 4]], np.float32)
+    summed = x + arrays["small"] + arrays["told"]
+    expected = [summed @ arrays["large"], summed, arrays["result"]]
+    kept = ["Constant", "Constant", "Constant", "Sum", "MatMul", "Reshape"]
+    for source, operators in (
+        (before, kept), (proto, ["Constant", "Constant", *kept])
+    ):  # fmt: skip
+        model = load(source)
+        assert [each.op_type for each in model.graph] == operators
+        session = InferenceSession(source)
+        for found, want in zip(session.run(None, {"x": x}), expected, strict=True):
+            np.testing.assert_array_equal(found, want)
+    assert proto.SerializeToString(deterministic=True) == before
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [

@@ -55,9 +55,11 @@ def test_every_public_name_is_there() -> None:
 
 def test_remember_and_look_up(named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wisdom.lookup(key()) is None
+    assert wisdom.is_empty()
     remember(team=2)
     wisdom.remember(key(), CHOICE, 4, {"k_block": 1}, 5e-4, search="exhaustive")
     for _ in range(2):
+        assert not wisdom.is_empty()
         found = wisdom.lookup(key())
         assert found is not None
         assert found.choice == CHOICE
