@@ -287,6 +287,8 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     # Makes the pairs of bytes.
     "pair_rows": {"u8": ("avx2", "avx512")},
     "pair_sums": {"s16": ("avx2", "avxvnni", "avx512", "avx512vnni")},
+    "pair_row_sums": {"s16": ("avx2", "avxvnni", "avx512", "avx512vnni")},
+    "pair_column_sums": {"s16": ("avx2", "avxvnni", "avx512", "avx512vnni")},
     # Vectors of four lanes without intrinsics: the portable kernel has those of NEON.
     "elementwise": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),
     "reduce_rows": dict.fromkeys(("s32", "s64"), ("portable", "avx2")),

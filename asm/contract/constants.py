@@ -145,10 +145,11 @@ EXACT_LIMBS = 97
 PIXEL_LINES = 4
 
 # Filters of 16-bit integers in pairs: most channels of a pixel, results of a vector, at most and
-# at least.
+# at least, results of a block, which others divide.
 PAIR_CHANNELS = 4
 PAIR_RESULTS = 32
 LEAST_PAIR_RESULTS = 16
+PAIR_BLOCK = 128
 
 # The most taps of `box_rows`.
 BOX_TAPS = 128
@@ -193,5 +194,6 @@ ENUMERATIONS = (
         "PPLCONV_PAIR_CHANNELS": PAIR_CHANNELS,
         "PPLCONV_PAIR_RESULTS": PAIR_RESULTS,
         "PPLCONV_LEAST_PAIR_RESULTS": LEAST_PAIR_RESULTS,
+        "PPLCONV_PAIR_BLOCK": PAIR_BLOCK,
     },
 )

@@ -41,7 +41,13 @@ from asm.contract.packing import (
     PAD_CHANNELS,
     STORE_TRANSPOSED,
 )
-from asm.contract.pairs import PAIR_PIXELS, PAIR_ROWS, PAIR_SUMS
+from asm.contract.pairs import (
+    PAIR_COLUMN_SUMS,
+    PAIR_PIXELS,
+    PAIR_ROW_SUMS,
+    PAIR_ROWS,
+    PAIR_SUMS,
+)
 from asm.contract.quantized import (
     DEQUANTIZE,
     LOOKUP,
@@ -91,6 +97,8 @@ _ALL = (
     PAIR_PIXELS,
     PAIR_ROWS,
     PAIR_SUMS,
+    PAIR_ROW_SUMS,
+    PAIR_COLUMN_SUMS,
     PIXEL_COLUMNS,
     WHOLE_SUMS,
     READ_PIXELS,

@@ -73,3 +73,53 @@ PAIR_SUMS = Contract(
         Field("open_count", POINTER, "one int64_t"),
     ),
 )
+
+PAIR_ROW_SUMS = Contract(
+    "pair_row_sums",
+    "sums along a row of 16-bit integers: of number i and what lies k * step bytes behind it, "
+    "x[k], the sum of high[k] * x[k] over 0 <= k < 2 * pairs, and of (2^(shift - 1) + the sum of "
+    "low[k] * x[k]) >> shift of each `together` pairs, modulo 2^32. With flip, numbers x are 2^15 "
+    "less. Of each 16 bytes of numbers, a vector has the sums of the first half, and the next "
+    "vector those of the second half; in whole blocks of up to PPLCONV_PAIR_BLOCK results",
+    (
+        Field(
+            "src",
+            CONST_POINTER,
+            "numbers, which can be read up to a block of results beyond what the last one sees",
+        ),
+        Field("pairs", INT, "pairs of weights, >= 1"),
+        Field("step", INT, "bytes from a number to the next one of a channel, a multiple of 2"),
+        Field("weights", CONST_POINTER, "int16_t [pairs][2: high, low][2]"),
+        Field(
+            "parameters",
+            CONST_POINTER,
+            "three int64_t: 1 <= shift <= 16, together >= 1, flip, 0 or 2^15",
+        ),
+        Field("dst", POINTER, "int32_t, whole blocks, apart from src"),
+        Field("count", INT, "results, >= 1"),
+    ),
+)
+
+PAIR_COLUMN_SUMS = Contract(
+    "pair_column_sums",
+    "results of columns of sums as pair_row_sums leaves them: with u = first[r] + second[r], "
+    "modulo 2^32, and its halves u = high * 2^16 + low + 2^15, (start + the sum of w[r] * high + "
+    "(2^(shift - 1) + the sum of c[r] * low + d[r] * high) >> shift) >> fraction, over 0 <= r < "
+    "taps, modulo 2^32 and saturated to 16 bits; with flip, 2^15 more. A result is listed where "
+    "the fraction is at most twice `near`",
+    (
+        Field("first", CONST_POINTER, "taps addresses of rows of sums, in whole blocks"),
+        Field("second", CONST_POINTER, "taps addresses of rows of sums, in whole blocks"),
+        Field("taps", INT, ">= 1"),
+        Field("weights", CONST_POINTER, "int16_t [taps][4]: 0, w, c, d"),
+        Field(
+            "parameters",
+            CONST_POINTER,
+            "five int64_t: 1 <= fraction <= 16, start, near, 1 <= shift <= 16, flip, 0 or 2^15",
+        ),
+        Field("dst", POINTER, "numbers of 16 bits, apart from the rows"),
+        Field("count", INT, "results, >= 1"),
+        Field("open", POINTER, "count int64_t: becomes the number of each listed result"),
+        Field("open_count", POINTER, "one int64_t"),
+    ),
+)

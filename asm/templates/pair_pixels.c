@@ -9,25 +9,26 @@ typedef uint16_t number __attribute__((aligned(1), may_alias));
 
 #if PPLCONV_VECTOR_BYTES == 64
 enum { NUMBERS = 32 };
-typedef uint16_t places[NUMBERS];
+typedef __m512i vector;
 
-INLINE void move_vector(char *dst, const char *src, const uint16_t *from) {
-    const __m512i x = _mm512_loadu_si512(src), order = _mm512_loadu_si512(from);
-    _mm512_storeu_si512(dst, _mm512_permutexvar_epi16(order, x));
+INLINE vector order_of(const uint16_t *from) { return _mm512_loadu_si512(from); }
+INLINE void move_vector(char *dst, const char *src, vector order) {
+    _mm512_storeu_si512(dst, _mm512_permutexvar_epi16(order, _mm512_loadu_si512(src)));
 }
 #else
 enum { NUMBERS = 8 };
-typedef uint16_t places[NUMBERS];
+typedef __m128i vector;
 
-INLINE void move_vector(char *dst, const char *src, const uint16_t *from) {
+INLINE vector order_of(const uint16_t *from) {
     uint8_t bytes[2 * NUMBERS];
     UNROLL for (int k = 0; k < NUMBERS; k++) {
         bytes[2 * k] = (uint8_t)(2 * from[k]);
         bytes[2 * k + 1] = (uint8_t)(2 * from[k] + 1);
     }
-    const __m128i x = _mm_loadu_si128((const __m128i *)src);
-    const __m128i order = _mm_loadu_si128((const __m128i *)bytes);
-    _mm_storeu_si128((__m128i *)dst, _mm_shuffle_epi8(x, order));
+    return _mm_loadu_si128((const vector *)bytes);
+}
+INLINE void move_vector(char *dst, const char *src, vector order) {
+    _mm_storeu_si128((vector *)dst, _mm_shuffle_epi8(_mm_loadu_si128((const vector *)src), order));
 }
 #endif
 
@@ -36,7 +37,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const char *src = a->src;
     char *dst = a->dst;
     const int64_t channels = a->channels, group = 2 * channels;
-    places from = {0};
+    uint16_t from[NUMBERS] = {0};
     int64_t whole = 0, i = 0;
     /* Places of whole groups of two pixels in a vector. */
     for (; whole + group <= NUMBERS; whole += group) {
@@ -48,10 +49,11 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
             }
         }
     }
+    const vector order = order_of(from);
     /* Numbers behind whole groups are written again. */
     for (; i + NUMBERS <= a->count; i += whole) {
         __builtin_prefetch((a->back ? dst : src) + 2 * i + AHEAD);
-        move_vector(dst + 2 * i, src + 2 * i, from);
+        move_vector(dst + 2 * i, src + 2 * i, order);
     }
     for (; i < a->count; i += group) {
         for (int64_t k = 0; k < group && i + k < a->count; k++) {

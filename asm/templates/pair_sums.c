@@ -3,21 +3,11 @@
  * its first pixel have one set of weights, those for its second pixel another one. Fractions of
  * sums tell how far results are from half way. The few that are near it are made again of longer
  * weights. */
-#include "pair_products.h"
+#include "pair_results.h"
 
-#define WHOLLY _Pragma("GCC unroll 8")
-
-enum {
-    LANES = PPLCONV_VECTOR_BYTES / 4,
-    RESULTS = 2 * LANES,
-    /* Vectors of a block: each has four vectors of sums, and shares weights with the others. */
-    MANY = PPLCONV_VECTOR_BYTES == 64 ? 4 : 2,
-    DIGITS = 4,
-};
+enum { DIGITS = 4 };
 
 typedef const struct pplconv_pair_sums_args arguments;
-typedef uint16_t unaligned_words
-    __attribute__((vector_size(PPLCONV_VECTOR_BYTES), aligned(1), may_alias));
 typedef int16_t pixel __attribute__((aligned(1), may_alias));
 
 struct numbers {
@@ -25,8 +15,6 @@ struct numbers {
 };
 
 #if PPLCONV_VECTOR_BYTES == 64
-#define OF_VECTOR(name) _mm512_##name
-typedef __m512i vector;
 INLINE vector both_pixels(vector first, vector second) {
     const vector order =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
@@ -38,11 +26,7 @@ INLINE vector as_bytes(vector a, vector b, vector c, vector d) {
     const vector x = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
     return _mm512_permutexvar_epi32(order, x);
 }
-INLINE uint32_t at_most(vector x, vector most) { return _mm512_cmple_epu32_mask(x, most); }
-INLINE vector both(vector a, vector b) { return _mm512_and_si512(a, b); }
 #else
-#define OF_VECTOR(name) _mm256_##name
-typedef __m256i vector;
 INLINE vector both_pixels(vector first, vector second) {
     const vector order = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
@@ -54,11 +38,6 @@ INLINE vector as_bytes(vector a, vector b, vector c, vector d) {
     const vector x = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     return _mm256_permutevar8x32_epi32(x, order);
 }
-INLINE uint32_t at_most(vector x, vector most) {
-    const vector is = _mm256_cmpeq_epi32(_mm256_min_epu32(x, most), x);
-    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(is));
-}
-INLINE vector both(vector a, vector b) { return _mm256_and_si256(a, b); }
 #endif
 
 /* Sum up a result again, of longer weights: its lane begins with number `at` of rows. Whether its
@@ -99,8 +78,6 @@ static __attribute__((noinline)) int settle(arguments *a, const struct numbers *
     return 0;
 }
 
-INLINE vector splat(int64_t x) { return OF_VECTOR(set1_epi32)((int)x); }
-
 /* Make some vectors of results from result i on; gives how many of them are listed. */
 INLINE int64_t make_block(arguments *a, const struct numbers *n, int64_t i, int64_t *open,
                           const int many) {
@@ -108,7 +85,6 @@ INLINE int64_t make_block(arguments *a, const struct numbers *n, int64_t i, int6
     const weight_pair *weights = a->weights;
     const sums zero = {0};
     const __m128i shift = _mm_cvtsi64_si128(n->shift);
-    const __m128i fraction = _mm_cvtsi64_si128(n->fraction);
     const words flip = (words){0} + (uint16_t)n->flip;
     sums y[MANY][2], low[MANY][2];
     WHOLLY for (int v = 0; v < many; v++) y[v][0] = y[v][1] = (sums)splat(n->start);
@@ -132,19 +108,10 @@ INLINE int64_t make_block(arguments *a, const struct numbers *n, int64_t i, int6
             }
         }
         WHOLLY for (int v = 0; v < many; v++) WHOLLY for (int p = 0; p < 2; p++) y[v][p] =
-            (sums)OF_VECTOR(add_epi32)((vector)y[v][p],
-                                       OF_VECTOR(sra_epi32)((vector)low[v][p], shift));
+            add_shifted(y[v][p], low[v][p], shift);
     }
-    const vector twice = splat(2 * n->near);
-    const vector mask = splat(((int64_t)1 << n->fraction) - 1);
-    vector away[MANY][2], least = splat(-1);
-    WHOLLY for (int v = 0; v < many; v++) {
-        WHOLLY for (int p = 0; p < 2; p++) {
-            away[v][p] = both((vector)y[v][p], mask);
-            least = OF_VECTOR(min_epu32)(least, away[v][p]);
-            y[v][p] = (sums)OF_VECTOR(sra_epi32)((vector)y[v][p], fraction);
-        }
-    }
+    vector away[MANY][2];
+    const vector least = take_fractions(y, many, n->fraction, away);
     if (a->second) {
         const int64_t left = (a->count - i) / 2;
         WHOLLY for (int p = 0; p < 2; p++) {
@@ -162,6 +129,7 @@ INLINE int64_t make_block(arguments *a, const struct numbers *n, int64_t i, int6
             else *(unaligned_words *)to = x;
         }
     }
+    const vector twice = splat(2 * n->near);
     if (__builtin_expect(!at_most(least, twice), 1)) return 0;
     int64_t found = 0;
     WHOLLY for (int v = 0; v < many; v++) {

@@ -23,6 +23,7 @@ class RowSums(NamedTuple):
     near: float = 0.0
     digits: NDArray[np.int16] | None = None
     pairs: NDArray[np.int64] | None = None
+    factors: NDArray[np.int64] | None = None
 
 class Short(NamedTuple):
     passes: tuple[bool, ...]

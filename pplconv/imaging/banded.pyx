@@ -119,6 +119,8 @@ class RowSums(NamedTuple):
     pairs : ndarray of int64, optional
         With `near`, the weights of a kernel of integers of at most 16 bits, as `pair_weights` has
         them.
+    factors : ndarray of int64, optional
+        With `near`, those of a column and a row of 16-bit integers, as `pair_factors` has them.
     """
 
     weights: np.ndarray
@@ -127,6 +129,7 @@ class RowSums(NamedTuple):
     near: float = 0.0
     digits: np.ndarray | None = None
     pairs: np.ndarray | None = None
+    factors: np.ndarray | None = None
 
 
 class Short(NamedTuple):
@@ -349,7 +352,7 @@ cdef class Banded:
             low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
         elif results.dtype != value.dtype:
             raise ValueError("results are of the type of the sums")
-        near, digits, mirrored, paired = 0.0, None, None, None
+        near, digits, mirrored, paired, factored = 0.0, None, None, None, False
         if floats is not None:
             by_rows, weights = (True,) * floats.passes, floats.weights
             near, digits = floats.near, floats.digits
@@ -364,6 +367,13 @@ cdef class Banded:
                 one, other = extent[::-1] if results.itemsize == 1 else extent
                 if digits.dtype != np.int64 or digits.shape != (9 + 6 * one * (other // 2 + 1),):
                     raise ValueError("each pair of weights has two digits and longer weights")
+            elif floats.factors is not None:
+                digits, paired, factored = floats.factors, paired_isa(), True
+                if floats.passes != 2 or digits.dtype != np.int64 or digits.size < 12 or (
+                        digits[8] not in (extent[0], (extent[0] + 1) // 2)) or (
+                        digits.shape != (
+                            12 + (extent[1] + 1) // 2 + digits[8] + extent[0] * extent[1],)):
+                    raise ValueError("a row and a column have weights of two digits")
         if by_rows:
             taps = extent
             of = np.dtype(np.uint16) if words else value.dtype
@@ -393,8 +403,9 @@ cdef class Banded:
             "separable": limits is not None and limits.separable,
             "by_rows": by_rows, "words": words, "means": means is not None, "pitch": pitch,
             "first": first, "wide": wide, "is_open": is_open(limits),
-            "near": near, "mirrored": mirrored, "paired": paired, "is_running": running,
-            "box": box, "origin": origin, "moves": planner.moves_lanes(),
+            "near": near, "mirrored": mirrored, "paired": paired, "factored": factored,
+            "is_running": running, "box": box, "origin": origin,
+            "moves": planner.moves_lanes(),
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],
         }, passes, isa)

@@ -37,6 +37,7 @@ from .banded import (
     is_open,
     paired_isa,
 )  # fmt: skip
+from .fixed_factors import pair_factors
 from .fixed_point import pair_weights
 from .mirrored import mirrored_digits
 from .operators import Bank, Operator, Separable
@@ -69,6 +70,11 @@ MOST_PRODUCTS = 121
 MOST_BESIDE = 3
 # How the names of instruction sets with vectors of 64 bytes begin.
 WIDE = "avx512"
+# Products that take as long as it does to bring a pixel of several channels into pairs, and back
+# (AMD EPYC 26-2).
+PAIRS_COPIED = 2
+# Results of a row of which sums of a column and a row are made at once.
+PAIR_BLOCK = 128
 # Bands for each thread, at least.
 BANDS_EACH = 2
 # Bytes of sums in one part of the image, if the loops do not turn them into results band by band.
@@ -278,14 +284,14 @@ def _sums_of(
         if running is not None:
             return running
     if isinstance(rounding, Rounding) and rounding.near and out.itemsize <= 2:
-        pairs = None
+        pairs = factors = None
         # Exact sums of float32 are half way too often.
         if (
             pixel == out.dtype
             and pixel in IN_PAIRS
             and (is_open(rounding) or operator.dtype == np.float64)
         ):
-            pairs = _pairs_of(operator, out, rounding)
+            pairs, factors = _pairs_of(operator, out, rounding)
         sums = operator.rounded_sums(exact=not is_open(rounding), paired=pairs is not None)
         if sums is not None and (sums.passes == 1 or pixel in IN_COLUMNS):
             digits = None
@@ -294,7 +300,7 @@ def _sums_of(
                 digits = mirrored_digits(
                     rounding.taps[0], operator.extent, separable=rounding.separable
                 )
-            return sums._replace(near=rounding.near, digits=digits, pairs=pairs)
+            return sums._replace(near=rounding.near, digits=digits, pairs=pairs, factors=factors)
     if rounding is None and operator.dtype == np.float32:
         return operator.block_sums or operator.convolutions
     found = operator.row_sums
@@ -308,18 +314,45 @@ def _sums_of(
     return found if wins else operator.convolutions
 
 
-def _pairs_of(operator: Operator, out: Array, rounding: Rounding) -> Array | None:
-    """Weights of sums that are made by pairs, where these are faster."""
+def _pairs_of(
+    operator: Operator, out: Array, rounding: Rounding
+) -> tuple[Array | None, Array | None]:
+    """Weights of sums by pairs, of a kernel or of a column and a row, where these are faster."""
     rows, columns = operator.extent
     products = rows * (columns // 2 + 1)
     isa = paired_isa()
-    if out.shape[-1] > MOST_PAIRED or rows * columns > MOST_PRODUCTS or isa is None:
-        return None
+    if out.shape[-1] > MOST_PAIRED or isa is None:
+        return None, None
+    beside = MOST_BESIDE / 2 * (rows + columns)
+    most = min(products + (PAIRS_COPIED if out.shape[-1] > 1 else 0), beside)
+    if isinstance(operator, Separable) and _factored_products(operator, out, rounding) < most:
+        factors = pair_factors(rounding.taps[0], operator.extent, out.dtype)
+        if factors is not None:
+            return None, factors
+    if rows * columns > MOST_PRODUCTS:
+        return None, None
     if out.dtype == np.uint8 and (isinstance(operator, Separable) or _is_narrow(isa)):
-        return None
-    if isinstance(operator, Separable) and 2 * products > MOST_BESIDE * (rows + columns):
-        return None
-    return pair_weights(rounding.taps[0], operator.extent, out.dtype, separable=rounding.separable)
+        return None, None
+    if isinstance(operator, Separable) and products > beside:
+        return None, None
+    pairs = pair_weights(rounding.taps[0], operator.extent, out.dtype, separable=rounding.separable)
+    return pairs, None
+
+
+def _factored_products(operator: Separable, out: Array, rounding: Rounding) -> float:
+    """Products of a result by pairs of a column and a row, one after the other."""
+    rows, columns = operator.extent
+    if out.dtype == np.uint8 or not rounding.separable:
+        return np.inf
+    if operator.rounded_sums(exact=False, paired=False) is None:
+        return np.inf
+    column = rounding.taps[0][:rows]
+    # Rows of equal weight are added first. Both halves of a sum are multiplied.
+    down = 2 * ((rows + 1) // 2 if (column == column[::-1]).all() else rows)
+    _, height, width, channels = out.shape
+    across = (columns + 1) // 2 * (1 + (rows - 1) / height)
+    numbers = width * channels
+    return float(-(-numbers // PAIR_BLOCK) * PAIR_BLOCK / numbers * (across + down))
 
 
 def _is_narrow(isa: str) -> bool:

@@ -15,12 +15,11 @@ Array = npt.NDArray[Any]
 # Fractions of results, and bits of low digits, in the order in which they are tried.
 _FRACTIONS = range(16, 7, -1)
 _SHIFTS = range(16, 1, -1)
-# Digits, and pixels of 16 bits less half of their range, are at most this in magnitude; the largest
-# pixel.
-_MOST = 1 << 15
+# Digits, and pixels of 16 bits less half of their range, are at most this in magnitude.
+MOST = 1 << 15
 _MOST_PIXEL = (1 << 16) - 1
 # Sums of low digits times numbers, with half of what is shifted out, are at most this.
-_MOST_LOW_SUM = (1 << 31) - 1 - _MOST
+MOST_LOW_SUM = (1 << 31) - 1 - MOST
 # Fractions of longer weights at most, so that weights are integers without error in float64; bits
 # of their sums.
 _FINE_BITS = 46
@@ -30,10 +29,10 @@ _FINE_SUM_BITS = 61
 _RARE = 2.0**-10
 _MOST_AGAIN = 2.0**-6
 # Sums of multiples of a larger power of two than this one would be half way too often.
-_TIES = 14
+TIES = 14
 # Sums of weights are rounded; their factors' products, too.
-_MARGIN = 1 + 1e-9
-_ROUNDED = 2.0**-48
+MARGIN = 1 + 1e-9
+ROUNDED = 2.0**-48
 
 
 def two_digits(numbers: Array, low_bits: int) -> tuple[Array, Array]:
@@ -100,28 +99,19 @@ def pair_weights(
     """
     rows = extent[0]
     kernel = np.outer(taps[:rows], taps[rows:]) if separable else taps.reshape(extent)
-    weight = float(np.abs(kernel).sum()) * _MARGIN
-    if not 0 < weight < 1 << 8 or not (np.ldexp(kernel, _TIES) % 1).any():
+    weight = float(np.abs(kernel).sum()) * MARGIN
+    if not 0 < weight < 1 << 8 or not (np.ldexp(kernel, TIES) % 1).any():
         return None
-    offset = _MOST if dtype == np.uint16 else 0
+    offset = MOST if dtype == np.uint16 else 0
     total = math.fsum(kernel.ravel().tolist())
-    scale = max(math.frexp(weight)[1], 0)
-    fine_fraction = min(_FINE_BITS, _FINE_SUM_BITS - 17 - scale)
-    # The weights' rounding, that of products of factors, and that of `start`.
-    fine = np.rint(np.ldexp(kernel, fine_fraction)).astype(np.int64)
-    rest = weight * _ROUNDED * _MOST_PIXEL
-    fine_error = kernel.size * _reach(dtype) / 2 + math.ldexp(rest, fine_fraction) + 2
+    rest = weight * ROUNDED * _MOST_PIXEL
     numbers = _coarse(kernel, weight, offset * (total - 1), dtype, rest)
     if numbers is None:
         return None
     coarse, high, low = numbers
-    half = 1 << fine_fraction - 1
-    fine_start = round(math.ldexp(offset * (total - 1), fine_fraction)) + half
-    parameters = np.array(
-        [*coarse, fine_fraction, fine_start, math.ceil(fine_error), offset],
-        np.int64,
-    )
-    fine, high, low = (_in_pairs(weights, dtype == np.uint8) for weights in (fine, high, low))
+    of_fine, fine = fine_weights(kernel, dtype)
+    parameters = np.array([*coarse, *of_fine, offset], np.int64)
+    fine, high, low = (in_pairs(weights, down=dtype == np.uint8) for weights in (fine, high, low))
     digits = np.stack([high, low], 2).astype(np.int16)
     return np.concatenate([parameters, fine.ravel(), digits.ravel().view(np.int64)])
 
@@ -130,22 +120,17 @@ def _coarse(
     kernel: Array, weight: float, start: float, dtype: np.dtype[Any], rest: float
 ) -> tuple[tuple[int, ...], Array, Array] | None:
     """Choose fraction and shift; returns the first five parameters, and both digits."""
-    positive = float(kernel[kernel > 0].sum()) * _MARGIN
-    negative = -float(kernel[kernel < 0].sum()) * _MARGIN
-    limits = np.iinfo(dtype)
-    offset = _MOST if dtype == np.uint16 else 0
-    most = int(limits.max) * positive - int(limits.min) * negative - offset
-    least = int(limits.min) * positive - int(limits.max) * negative - offset
+    most, least = range_of_sums(kernel, dtype)
     reach = _reach(dtype)
     rows = len(kernel)
     for fraction in _FRACTIONS:
         # Few shifts are fast, short ones are precise.
         for together in (rows, (rows + 1) // 2, 1):
-            shift = _shift(kernel, fraction, together, _MOST_LOW_SUM // reach)
+            shift = _shift(kernel, fraction, together, reach)
             scaled = np.ldexp(kernel, fraction + shift)
             numbers = np.rint(scaled)
             high, low = two_digits(numbers.astype(np.int64), shift)
-            error = math.ldexp(float(np.abs(scaled - numbers).sum()) * reach * _MARGIN, -shift)
+            error = math.ldexp(float(np.abs(scaled - numbers).sum()) * reach * MARGIN, -shift)
             error += math.ldexp(rest, fraction) + -(-rows // together) / 2 + 1
             near = math.ceil(error)
             if (2 * near + 1) * 2.0**-fraction <= _RARE:
@@ -154,7 +139,7 @@ def _coarse(
         low_end = math.ldexp(least, fraction) + half
         high_end = math.ldexp(most, fraction) + half + 2 * near
         fits = low_end > -(2.0**31) and high_end < 2.0**31 - 1
-        if fits and high.min() >= -_MOST and high.max() < _MOST:
+        if fits and high.min() >= -MOST and high.max() < MOST:
             if (2 * near + 1) * 2.0**-fraction > _MOST_AGAIN:
                 return None
             begin = round(math.ldexp(start, fraction)) + half + near
@@ -162,29 +147,56 @@ def _coarse(
     return None
 
 
+def fine_weights(kernel: Array, dtype: np.dtype[Any]) -> tuple[tuple[int, int, int], Array]:
+    """Return longer weights, and the fraction, the start and the greatest error of their sums."""
+    weight = float(np.abs(kernel).sum()) * MARGIN
+    offset = MOST if dtype == np.uint16 else 0
+    moved = offset * (math.fsum(kernel.ravel().tolist()) - 1)
+    scale = max(math.frexp(weight)[1], 0)
+    fraction = min(_FINE_BITS, _FINE_SUM_BITS - 17 - scale)
+    # The weights' rounding, that of products of factors, and that of `start`.
+    fine = np.rint(np.ldexp(kernel, fraction)).astype(np.int64)
+    rest = weight * ROUNDED * _MOST_PIXEL
+    error = kernel.size * _reach(dtype) / 2 + math.ldexp(rest, fraction) + 2
+    start = round(math.ldexp(moved, fraction)) + (1 << fraction - 1)
+    return (fraction, start, math.ceil(error)), fine
+
+
+def range_of_sums(kernel: Array, dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Return the largest and the least result, less what is subtracted of it, with a margin."""
+    positive = float(kernel[kernel > 0].sum()) * MARGIN
+    negative = -float(kernel[kernel < 0].sum()) * MARGIN
+    limits = np.iinfo(dtype)
+    offset = MOST if dtype == np.uint16 else 0
+    return (
+        int(limits.max) * positive - int(limits.min) * negative - offset,
+        int(limits.min) * positive - int(limits.max) * negative - offset,
+    )
+
+
 def _reach(dtype: np.dtype[Any]) -> int:
     """Return the largest magnitude of what stands for a pixel in products."""
-    return int(np.iinfo(dtype).max) if dtype == np.uint8 else _MOST
+    return int(np.iinfo(dtype).max) if dtype == np.uint8 else MOST
 
 
-def _shift(kernel: Array, fraction: int, together: int, most_low: int) -> int:
+def _shift(kernel: Array, fraction: int, together: int, reach: int) -> int:
     """Return the most bits of a low digit, whose sums over some rows have 32 bits."""
     for shift in _SHIFTS:
         numbers = np.rint(np.ldexp(kernel, fraction + shift)).astype(np.int64)
         low = np.abs(two_digits(numbers, shift)[1]).sum(1)
-        if np.add.reduceat(low, np.arange(0, len(low), together)).max() <= most_low:
+        if np.add.reduceat(low, np.arange(0, len(low), together)).max() <= MOST_LOW_SUM // reach:
             return shift
     return 1
 
 
-def _in_pairs(weights: Array, down: bool) -> Array:
+def in_pairs(weights: Array, *, down: bool = False) -> Array:
     """Return (rows, pairs, 2, 2): weights of pairs of pixels for the first pixel and the second.
 
     The first pixel of a pair sees the pairs from its own one on; the second one does not see the
     first pixel of that. With `down`, pairs are of a column, and come first.
     """
     if down:
-        return _in_pairs(weights.T, False).transpose(1, 0, 2, 3)
+        return in_pairs(weights.T).transpose(1, 0, 2, 3)
     rows, columns = weights.shape
     pairs = columns // 2 + 1
     made = np.zeros((rows, 2, 2 * pairs), np.int64)

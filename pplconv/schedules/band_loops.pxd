@@ -24,6 +24,6 @@ cdef class Bands(Work):
     cdef bint take_floats(self, fields, words, str isa) except -1
     cdef bint take_boxes(self, fields, str isa) except -1
     cdef bint take_integers(self, fields, words, str isa) except -1
-    cdef bint take_pairs_of(self, paired) except -1
+    cdef bint take_pairs_of(self, paired, bint factored) except -1
     cdef list lay_out(self, list sizes)
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1

@@ -16,6 +16,7 @@ from pplconv.schedules.band_passes cimport Pass, run_pass
 from pplconv.schedules.band_rows cimport read_row, round_row, settle_rows
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
 from pplconv.schedules.box_lines cimport MOST_TAPS, BoxLines, lay_out_boxes, run_box_lines
+from pplconv.schedules.factor_lines cimport lay_out_factors, run_factor_lines
 from pplconv.schedules.float_lines cimport (
     MOST_TAP_ROWS, STREAM_BYTES, FloatLines, lay_out_lines, run_float_lines)
 from pplconv.schedules.image_rows cimport IMAGE, RESULTS
@@ -135,7 +136,8 @@ cdef class Bands(Work):
         square of pixels of 16 bits; ``is_open``, whether sums may leave a
         rounding open; ``near``, how far a sum may be from the integer that blocks of rows round it
         to, or 0; ``mirrored``, where mirrored weights have digits the instruction
-        set of products of bytes, else None; ``paired``, the same where weights are of pairs;
+        set of products of bytes, else None; ``paired``, the same where weights are of pairs,
+        and ``factored``, whether they are those of a column and a row;
         ``is_running``, whether sums of columns are moved from row to row; ``box``, whether the taps
         of a row, and of a column, are equal, whose sums strips of columns make, and ``origin``, the
         number of the first row that is seen; ``again``, how
@@ -164,8 +166,8 @@ cdef class Bands(Work):
         self.kept = passes
         strides = frozenset(("image_rs", "result_rs", "result_ps"))
         unchecked = ("low", "high", "near", "origin", "box")
-        words, by_rows, mirrored, paired, means = map(
-            fields.pop, ("words", "by_rows", "mirrored", "paired", "means"))
+        words, by_rows, mirrored, paired, factored, means = map(
+            fields.pop, ("words", "by_rows", "mirrored", "paired", "factored", "means"))
         check_numbers({n: v for n, v in fields.items() if n not in (*strides, *unchecked)},
                       frozenset())
         for name in strides:
@@ -227,8 +229,9 @@ cdef class Bands(Work):
                            else run_box_lines if self.take_boxes(fields, isa)
                            else run_mirror_lines if self.take_integers(fields, words, isa) and (
                                take_mirrors(&self.integers, mirrored, isa))
-                           else (run_row_pairs if j.result == 1 else run_pair_lines)
-                           if self.take_pairs_of(paired)
+                           else (run_row_pairs if j.result == 1
+                                 else run_factor_lines if factored else run_pair_lines)
+                           if self.take_pairs_of(paired, factored)
                            else run_integer_lines if self.job == &self.integers
                            else run_lines)
         elif means:
@@ -360,10 +363,10 @@ cdef class Bands(Work):
         self.job = &self.integers
         return True
 
-    cdef bint take_pairs_of(self, paired) except -1:
+    cdef bint take_pairs_of(self, paired, bint factored) except -1:
         """Take weights of pairs, if there are any for the sums of blocks of rows."""
         if self.job != &self.integers or not take_pairs(
-                &self.pairs, &self.integers.lines, paired):
+                &self.pairs, &self.integers.lines, paired, factored):
             return False
         self.job = &self.pairs
         return True
@@ -450,6 +453,7 @@ cdef class Bands(Work):
         elif self.job == &self.pairs:
             self.pairs.lines.longest_run = j.longest_run
             self.thread_scratch = (lay_out_row_pairs(&self.pairs) if j.result == 1
+                                   else lay_out_factors(&self.pairs) if self.pairs.factored
                                    else lay_out_pairs(&self.pairs))
         elif self.job == &self.floats:
             if self.is_floats:

@@ -47,31 +47,40 @@ cdef enum:
 
 cdef struct PairLines:
     IntegerLines lines
-    # Makes pairs of neighbours of a row; of bytes, those of columns.
+    # `pair` makes pairs of neighbours of a row; of bytes, those of columns. Of a column and a row,
+    # it makes sums along rows.
     pplconv_kernel kernel, pair
+    bint factored
     Reader reader
-    # Pixels of a strip; bytes from row to row of pixels.
+    # Pixels of a strip; bytes from row to row of pixels, or of sums along rows.
     int64_t strip, pitch
     # Offsets in a thread's scratch.
     int64_t line_place, ring_place, made_place, list_place
 
 
-cdef inline bint take_pairs(PairLines *j, const IntegerLines *lines, paired) except -1:
+cdef inline bint take_pairs(PairLines *j, const IntegerLines *lines, paired,
+                            bint factored) except -1:
     """Take weights of pairs, by kernels of some instruction set; none if `paired` is.
 
-    Bytes run as ``run_row_pairs`` has them.
+    Weights of a column and a row, if `factored`, run as ``run_factor_lines`` has them. Bytes, of a
+    kernel, run as ``run_row_pairs`` does.
     """
     cdef int64_t size = lines.result
     if paired is None:
         return False
-    if size != lines.reader.pixel or not 1 <= size <= WORD or size < WORD and lines.low or (
+    if size != lines.reader.pixel or not 1 <= size <= WORD or (
+            size < WORD and (lines.low or factored)) or (
             not 1 <= lines.channels <= PPLCONV_PAIR_CHANNELS):
         raise ValueError("pairs are of bytes or 16-bit integers, of few channels")
-    j.lines = lines[0]
-    j.kernel = find_if_any("pair_sums", "s16", paired)
-    j.pair = (find_if_any("pair_pixels", "s16", paired) if size == WORD
-              else find_if_any("pair_rows", "u8", paired))
+    j.lines, j.factored = lines[0], factored
     j.reader.read, j.reader.pixel, j.reader.element = NULL, size, size
+    if factored:
+        j.kernel = find_if_any("pair_column_sums", "s16", paired)
+        j.pair = find_if_any("pair_row_sums", "s16", paired)
+    else:
+        j.kernel = find_if_any("pair_sums", "s16", paired)
+        j.pair = (find_if_any("pair_pixels", "s16", paired) if size == WORD
+                  else find_if_any("pair_rows", "u8", paired))
     return j.kernel != NULL and j.pair != NULL
 
 
