@@ -189,13 +189,13 @@ FILTER_MEANS = Contract(
             "rows + side - 1 addresses of rows of count + (side - 1) * step bytes",
         ),
         Field("dst", POINTER, "integers of 16 bits, apart from the rows"),
-        Field("weights", CONST_POINTER, "one float, the factor, >= 0"),
+        Field("weights", CONST_POINTER, "one double, the factor, >= 0; a float for sides up to 16"),
         Field("count", INT, "bytes of a row of results, >= 64, even"),
         Field("step", INT, "bytes from one pixel to the next, >= 2, even"),
         Field(
             "side",
             INT,
-            "rows and columns of the filter, 3 to 16, (side - 1) * step <= PPLCONV_MEANS_BESIDE",
+            "rows and columns of the filter, 3 to 32, (side - 1) * step <= PPLCONV_MEANS_BESIDE",
         ),
         Field(
             "mode",

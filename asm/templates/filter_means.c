@@ -1,9 +1,9 @@
-/* Means of squares of 16-bit pixels. Sums of up to 16 x 16 pixels are below 2^24, so they are exact
- * as integers of 32 bits, and as floats.
+/* Means of squares of 16-bit pixels. Sums of up to 32 x 32 pixels are exact as integers of 32 bits,
+ * and as doubles; those of up to 16 x 16 are below 2^24, and exact as floats.
  *
- * A mean is such a sum times a float, rounded to an integer once: the product is fused with the
- * addition of a number so large that its last bit is one. Callers choose the float so that no
- * product is on the other side of half way than the quotient.
+ * A mean is such a sum times a float, or a double, rounded to an integer once: the product is fused
+ * with the addition of a number so large that its last bit is one. Callers choose the factor so
+ * that no product is on the other side of half way than the quotient.
  *
  * Signed pixels are taken as unsigned ones that are larger by 2^15, as their means are then. */
 #include <stdint.h>
@@ -21,8 +21,11 @@ enum {
     PIXEL = 2,
     /* Rows of small squares. */
     MOST = 5,
-    /* Neighbours that are summed up first, of larger ones. */
+    /* Rows of squares whose sums are exact as floats. */
+    MIDDLE = 16,
+    /* Neighbours that are summed up first, of larger squares than MOST, and than MIDDLE. */
     GROUP = 3,
+    LONG_GROUP = 5,
     /* Sums of columns that are moved from row to row before those beside them are. */
     COLUMNS = 2048,
     CACHE_LINE = 64,
@@ -35,10 +38,11 @@ typedef uint32_t sums __attribute__((vector_size(PPLCONV_VECTOR_BYTES)));
 typedef uint32_t unaligned_sums
     __attribute__((vector_size(PPLCONV_VECTOR_BYTES), aligned(2), may_alias));
 
-/* What makes means of sums: bits that are flipped in pixels, and two numbers. */
+/* What makes means of sums: bits that are flipped in pixels, and two numbers of each type. */
 struct means {
     sums flip;
     float factor, none;
+    double wide_factor, wide_none;
 };
 
 INLINE sums load(const void *from) { return *(const unaligned_sums *)from; }
@@ -50,6 +54,16 @@ INLINE void store(void *to, sums s) { *(unaligned_sums *)to = s; }
 INLINE sums means_of(sums s, const struct means *m) {
     const __m512 x = _mm512_cvtepi32_ps((__m512i)s);
     return (sums)_mm512_fmadd_ps(x, _mm512_set1_ps(m->factor), _mm512_set1_ps(m->none));
+}
+INLINE sums wide_means_of(sums s, const struct means *m) {
+    const __m512d factor = _mm512_set1_pd(m->wide_factor), none = _mm512_set1_pd(m->wide_none);
+    __m512d low = _mm512_cvtepi32_pd(_mm512_castsi512_si256((__m512i)s));
+    __m512d high = _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64((__m512i)s, 1));
+    low = _mm512_fmadd_pd(low, factor, none);
+    high = _mm512_fmadd_pd(high, factor, none);
+    sums places;
+    for (int i = 0; i < LANES; i++) places[i] = (uint32_t)(2 * i);
+    return (sums)_mm512_permutex2var_epi32((__m512i)low, (__m512i)places, (__m512i)high);
 }
 INLINE sums interleaved(sums even, sums odd) {
     return (sums)_mm512_mask_blend_epi16(0xaaaaaaaa, (__m512i)even, (__m512i)(odd << 16));
@@ -66,6 +80,15 @@ INLINE sums widened(const char *from, sums flip) {
 INLINE sums means_of(sums s, const struct means *m) {
     const __m256 x = _mm256_cvtepi32_ps((__m256i)s);
     return (sums)_mm256_fmadd_ps(x, _mm256_set1_ps(m->factor), _mm256_set1_ps(m->none));
+}
+INLINE sums wide_means_of(sums s, const struct means *m) {
+    const __m256d factor = _mm256_set1_pd(m->wide_factor), none = _mm256_set1_pd(m->wide_none);
+    __m256d low = _mm256_cvtepi32_pd(_mm256_castsi256_si128((__m256i)s));
+    __m256d high = _mm256_cvtepi32_pd(_mm256_extracti128_si256((__m256i)s, 1));
+    low = _mm256_fmadd_pd(low, factor, none);
+    high = _mm256_fmadd_pd(high, factor, none);
+    const __m256 even = _mm256_shuffle_ps((__m256)low, (__m256)high, 0x88);
+    return (sums)_mm256_permute4x64_epi64((__m256i)even, 0xd8);
 }
 INLINE sums interleaved(sums even, sums odd) {
     return (sums)_mm256_blend_epi16((__m256i)even, (__m256i)(odd << 16), 0xaa);
@@ -160,10 +183,11 @@ INLINE sums first_sums(const char *const *rows, int64_t at, int64_t side, sums f
 
 /* Two vectors of sums of squares: groups, and the columns that are left. */
 INLINE void store_rows(char *to, const struct strip *s, int64_t i, int64_t side, int64_t step,
-                       const struct means *m) {
+                       const struct means *m, const int wide) {
     sums first = {0}, second = {0};
+    const int64_t group = wide ? LONG_GROUP : GROUP;
     const uint32_t *from = s->groups + i;
-    for (; side >= GROUP; side -= GROUP, from += GROUP * step) {
+    for (; side >= group; side -= group, from += group * step) {
         first += load(from);
         second += load(from + LANES);
     }
@@ -172,15 +196,18 @@ INLINE void store_rows(char *to, const struct strip *s, int64_t i, int64_t side,
         first += load(from);
         second += load(from + LANES);
     }
-    store(to, joined(means_of(first, m), means_of(second, m)));
+    if (wide) store(to, joined(wide_means_of(first, m), wide_means_of(second, m)));
+    else store(to, joined(means_of(first, m), means_of(second, m)));
 }
 
 /* Results of a strip, row by row: the sums of its columns are moved. */
-static __attribute__((noinline)) void filter_strip(arguments *a, const struct means *m, int64_t i,
-                                                   int64_t count) {
+INLINE void filter_strip(arguments *a, const struct means *m, int64_t i, int64_t count,
+                         const int wide) {
+    const int64_t group = wide ? LONG_GROUP : GROUP;
     const char *const *rows = a->src;
-    const int64_t side = a->side, step = a->step / PIXEL, wide = count + (side - 1) * step;
-    const int64_t last = wide - LANES, groups = wide - (GROUP - 1) * step;
+    const int64_t side = a->side, step = a->step / PIXEL;
+    const int64_t columns = count + (side - 1) * step;
+    const int64_t last = columns - LANES, groups = columns - (group - 1) * step;
     const sums flip = m->flip & 0xffff;
     struct strip s;
     for (int64_t k = 0; k < last; k += LANES) {
@@ -212,13 +239,25 @@ static __attribute__((noinline)) void filter_strip(arguments *a, const struct me
         for (int64_t k = 0; k < groups; k += LANES) {
             const int64_t at = k + LANES > groups ? groups - LANES : k;
             const uint32_t *from = s.columns + at;
-            store(s.groups + at, load(from) + load(from + step) + load(from + 2 * step));
+            sums sum = load(from);
+            WHOLLY for (int n = 1; n < group; n++) { sum += load(from + n * step); }
+            store(s.groups + at, sum);
         }
         for (int64_t k = 0; k < count; k += 2 * LANES) {
             const int64_t at = k + 2 * LANES > count ? count - 2 * LANES : k;
-            store_rows(to + at * PIXEL, &s, at, side, step, m);
+            store_rows(to + at * PIXEL, &s, at, side, step, m, wide);
         }
     }
+}
+
+static __attribute__((noinline)) void filter_middle(arguments *a, const struct means *m, int64_t i,
+                                                    int64_t count) {
+    filter_strip(a, m, i, count, 0);
+}
+
+static __attribute__((noinline)) void filter_long(arguments *a, const struct means *m, int64_t i,
+                                                  int64_t count) {
+    filter_strip(a, m, i, count, 1);
 }
 
 INLINE void filter_large(arguments *a, const struct means *m) {
@@ -227,7 +266,8 @@ INLINE void filter_large(arguments *a, const struct means *m) {
     for (int64_t i = 0; i < count; i += most) {
         /* So does the last strip where it is shorter than two vectors. */
         if (i && i + 2 * LANES > count) i = count - 2 * LANES;
-        filter_strip(a, m, i * PIXEL, count - i < most ? count - i : most);
+        (a->side > MIDDLE ? filter_long : filter_middle)(a, m, i * PIXEL,
+                                                         count - i < most ? count - i : most);
     }
 }
 
@@ -237,8 +277,10 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const sums zero = {0};
     const struct means m = {
         .flip = zero + (is_signed ? 0x80008000u : 0),
-        .factor = *(const float *)a->weights,
+        .factor = (float)*(const double *)a->weights,
         .none = 0x1.8p23f - (is_signed ? 0x1p15f : 0),
+        .wide_factor = *(const double *)a->weights,
+        .wide_none = 0x1.8p52 - (is_signed ? 0x1p15 : 0),
     };
     if (a->side == 3) filter_small(a, &m, 3);
     else if (a->side == 5) filter_small(a, &m, 5);

@@ -163,7 +163,7 @@ class Means(NamedTuple):
 
     Parameters
     ----------
-    factor : ndarray of float32, shape (1,)
+    factor : ndarray of float64, shape (1,)
         Of sums.
     """
 
@@ -343,7 +343,7 @@ cdef class Banded:
             whole, low, high = results.itemsize, words.low, words.high
         elif means:
             weights, whole, taps = means.factor, results.itemsize, extent
-            if weights.dtype != np.float32 or weights.shape != (1,) or (
+            if weights.dtype != np.float64 or weights.shape != (1,) or (
                     results.dtype != value.dtype):
                 raise ValueError("means have a factor, and are of the type of their pixels")
         elif limits is not None:

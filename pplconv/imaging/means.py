@@ -1,7 +1,7 @@
 """Means of squares of 16-bit pixels, whose sums are exact as integers of 32 bits.
 
-A mean is the sum times a float, rounded once. The float is not 1 / n, but so near to it that no
-product is on another side of half way than the quotient.
+A mean is the sum times a float, or a double, rounded once. The factor is not 1 / n, but so near to
+it that no product is on another side of half way than the quotient.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ Array = npt.NDArray[Any]
 _WORDS = (np.dtype(np.uint16), np.dtype(np.int16))
 # Pixels, and means, as the kernels count: signed ones from the least one on.
 _LARGEST = 0xFFFF
-_SIDES = range(3, 17)
+_SIDES = range(3, 33)
+# Pixels of a square up to which sums are exact as floats.
+_AS_FLOATS = 256
 # Bytes of a row that the kernels take, at least.
 _LEAST_ROW = 64
 
@@ -68,12 +70,12 @@ def means_of(
     isa = planner.best_isa(numerics_of("f32", "f32"))
     if factor is None or isa is None or not has_means(isa):
         return None
-    return MadeAtOnce(extent, pixel, sum(extent)), Means(np.array([factor], np.float32))
+    return MadeAtOnce(extent, pixel, sum(extent)), Means(np.array([factor]))
 
 
 @lru_cache(maxsize=64)
 def _factor_of(count: int, direction: int, is_signed: bool) -> float | None:
-    """Return a float by which sums of some pixels become means rounded as their quotients are.
+    """Return a factor by which sums of some pixels become means rounded as their quotients are.
 
     With r = (1 + d) / n, a product is off its quotient by d times this, so by at most d times the
     largest pixel. A quotient s / n that is not half way is no nearer to it than 1 / 2n for odd n,
@@ -81,8 +83,9 @@ def _factor_of(count: int, direction: int, is_signed: bool) -> float | None:
     quotient of an even n: its product is on the side that the sign of d tells. Without a direction,
     1 / n is a power of two, and r has to be that.
     """
-    near = np.float32(1 / count)
-    for factor in (near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(1))):
+    real = np.float32 if count <= _AS_FLOATS else np.float64
+    near = real(1 / count)
+    for factor in (near, np.nextafter(near, real(0)), np.nextafter(near, real(1))):
         off = Fraction(float(factor)) * count - 1
         if direction == 0:
             if off == 0:

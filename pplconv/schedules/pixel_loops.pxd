@@ -20,7 +20,7 @@ cdef enum:
     VECTOR = 64
     # Rows of results near a border that are made together, and all rows that these see.
     MOST_TOGETHER = 64
-    MOST_ROWS = 16
+    MOST_ROWS = 32
     MOST_SEEN = MOST_TOGETHER + MOST_ROWS - 1
     CACHE_LINE = 64
     # Numbers of a run of pixels: its place in a band, its place in the image or -1, its length.

@@ -16,7 +16,7 @@ from tests.levels import allowed_isas
 
 WORDS = ("uint16", "int16")
 # Sides that kernels make, on both sides of those that they do not.
-SIDES = range(2, 19)
+SIDES = range(2, 35)
 
 
 def drawn(rng, shape, dtype):
