@@ -275,7 +275,7 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     # Other levels add up rows one by one, by `filter_row`.
     "filter_squares": {"u8": ("avx2", "avx512")},
     # Others round sums of floats, by `round_sums`. One kernel for both types of 16 bits.
-    "filter_means": {"s16": ("avx2", "avx512")},
+    "filter_means": {"s16": ("avx2", "avx512"), "u8": ("avx2", "avx512")},
     # Others sum up columns and rows, by `pixel_columns` and `whole_sums`.
     "filter_mirrored": {"u8": ("avx2", "avx512", "avx512vnni")},
     # Other levels add up neighbours by `filter_floats`.

@@ -159,8 +159,8 @@ BOX_TAPS = 128
 STRIP_BESIDE = 16
 STRIP_BESIDE_NARROW = 8
 
-# Bytes from the first to the last pixel of a row that `filter_means` adds up, at most.
-MEANS_BESIDE = 2048
+# Numbers from the first to the last pixel of a row that `filter_means` adds up, at most.
+MEANS_BESIDE = 1024
 
 # Constants that the library lists, by the first word of their C names, PPLCONV_<word>_<name>.
 NUMBERS = {

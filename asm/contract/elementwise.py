@@ -179,23 +179,29 @@ def _as_squares(*fields: Field) -> tuple[Field, ...]:
 
 FILTER_MEANS = Contract(
     "filter_means",
-    "means of squares of 16-bit pixels, several rows at a time: dst[y, i] = factor times the sum "
-    "over 0 <= r, k < side of pixel i + k * step / 2 of row y + r, rounded half to even from the "
-    "exact product, for 0 <= y < rows and 0 <= i < count / 2. No result exceeds 16 bits",
+    "means of squares of pixels of 16 bits or 8, several rows at a time: dst[y, i] = factor times "
+    "the sum over 0 <= r, k < side of number i + k * step / size of row y + r, rounded half to "
+    "even from the exact product, for 0 <= y < rows, 0 <= i < count / size. No result exceeds a "
+    "pixel",
     _as_squares(
         Field(
             "src",
             CONST_POINTER,
             "rows + side - 1 addresses of rows of count + (side - 1) * step bytes",
         ),
-        Field("dst", POINTER, "integers of 16 bits, apart from the rows"),
-        Field("weights", CONST_POINTER, "one double, the factor, >= 0; a float for sides up to 16"),
-        Field("count", INT, "bytes of a row of results, >= 64, even"),
-        Field("step", INT, "bytes from one pixel to the next, >= 2, even"),
+        Field("dst", POINTER, "of the type of the pixels, apart from the rows"),
+        Field(
+            "weights",
+            CONST_POINTER,
+            "one double, the factor, >= 0; a float for bytes and for sides up to 16",
+        ),
+        Field("count", INT, "bytes of a row of results, >= 64, whole numbers"),
+        Field("step", INT, "bytes from one pixel to the next, >= 1, whole numbers"),
         Field(
             "side",
             INT,
-            "rows and columns of the filter, 3 to 32, (side - 1) * step <= PPLCONV_MEANS_BESIDE",
+            "rows and columns of the filter, 3 to 32, of bytes 6 to 32; (side - 1) * step is at "
+            "most PPLCONV_MEANS_BESIDE numbers",
         ),
         Field(
             "mode",

@@ -1,5 +1,6 @@
-/* Means of squares of 16-bit pixels. Sums of up to 32 x 32 pixels are exact as integers of 32 bits,
- * and as doubles; those of up to 16 x 16 are below 2^24, and exact as floats.
+/* Means of squares of 16-bit pixels, and larger ones of bytes. Sums of up to 32 x 32 pixels are
+ * exact as integers of 32 bits, and as doubles; those of up to 16 x 16 are below 2^24, and exact as
+ * floats.
  *
  * A mean is such a sum times a float, or a double, rounded to an integer once: the product is fused
  * with the addition of a number so large that its last bit is one. Callers choose the factor so
@@ -11,6 +12,11 @@
 #include "clean.h"
 #include "pplconv_kernels.h"
 
+#ifdef PPLCONV_TYPE_U8
+#define BYTES 1
+#else
+#define BYTES 0
+#endif
 #define PPLCONV_HIDDEN __attribute__((visibility("hidden")))
 #define INLINE static inline __attribute__((always_inline))
 /* Sums that are kept are in registers. */
@@ -18,7 +24,7 @@
 
 enum {
     LANES = PPLCONV_VECTOR_BYTES / 4,
-    PIXEL = 2,
+    PIXEL = BYTES ? 1 : 2,
     /* Rows of small squares. */
     MOST = 5,
     /* Rows of squares whose sums are exact as floats. */
@@ -68,14 +74,24 @@ INLINE sums wide_means_of(sums s, const struct means *m) {
 INLINE sums interleaved(sums even, sums odd) {
     return (sums)_mm512_mask_blend_epi16(0xaaaaaaaa, (__m512i)even, (__m512i)(odd << 16));
 }
-INLINE sums joined(sums first, sums second) {
+#if BYTES
+INLINE void store_both(char *to, sums first, sums second) {
+    _mm_storeu_si128((void *)to, _mm512_cvtepi32_epi8((__m512i)first));
+    _mm_storeu_si128((void *)(to + LANES), _mm512_cvtepi32_epi8((__m512i)second));
+}
+INLINE sums widened(const char *from, sums flip) {
+    return (sums)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)from)) ^ flip;
+}
+#else
+INLINE void store_both(char *to, sums first, sums second) {
     sums places;
     for (int i = 0; i < LANES; i++) places[i] = (uint32_t)(4 * i | (4 * i + 2) << 16);
-    return (sums)_mm512_permutex2var_epi16((__m512i)first, (__m512i)places, (__m512i)second);
+    store(to, (sums)_mm512_permutex2var_epi16((__m512i)first, (__m512i)places, (__m512i)second));
 }
 INLINE sums widened(const char *from, sums flip) {
     return (sums)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)from)) ^ flip;
 }
+#endif
 #else
 INLINE sums means_of(sums s, const struct means *m) {
     const __m256 x = _mm256_cvtepi32_ps((__m256i)s);
@@ -93,16 +109,31 @@ INLINE sums wide_means_of(sums s, const struct means *m) {
 INLINE sums interleaved(sums even, sums odd) {
     return (sums)_mm256_blend_epi16((__m256i)even, (__m256i)(odd << 16), 0xaa);
 }
-INLINE sums joined(sums first, sums second) {
-    const sums low = first & 0xffff, high = second & 0xffff;
-    const __m256i halves = _mm256_packus_epi32((__m256i)low, (__m256i)high);
-    return (sums)_mm256_permute4x64_epi64(halves, 0xd8);
+/* The lower halves of lanes, in order. */
+INLINE __m256i halves_of(sums first, sums second, uint32_t mask) {
+    const sums low = first & mask, high = second & mask;
+    return _mm256_permute4x64_epi64(_mm256_packus_epi32((__m256i)low, (__m256i)high), 0xd8);
+}
+#if BYTES
+INLINE void store_both(char *to, sums first, sums second) {
+    const __m256i halves = halves_of(first, second, 0xff);
+    const __m128i low = _mm256_castsi256_si128(halves);
+    _mm_storeu_si128((void *)to, _mm_packus_epi16(low, _mm256_extracti128_si256(halves, 1)));
+}
+INLINE sums widened(const char *from, sums flip) {
+    return (sums)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)from)) ^ flip;
+}
+#else
+INLINE void store_both(char *to, sums first, sums second) {
+    store(to, (sums)halves_of(first, second, 0xffff));
 }
 INLINE sums widened(const char *from, sums flip) {
     return (sums)_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)from)) ^ flip;
 }
 #endif
+#endif
 
+#if !BYTES
 /* Sums of even and of odd pixels. */
 struct pair {
     sums even, odd;
@@ -168,6 +199,8 @@ INLINE void filter_small(arguments *a, const struct means *m, const int side) {
     }
 }
 
+#endif
+
 /* Sums of columns, and of groups of them. */
 struct strip {
     _Alignas(CACHE_LINE) uint32_t columns[COLUMNS];
@@ -183,9 +216,8 @@ INLINE sums first_sums(const char *const *rows, int64_t at, int64_t side, sums f
 
 /* Two vectors of sums of squares: groups, and the columns that are left. */
 INLINE void store_rows(char *to, const struct strip *s, int64_t i, int64_t side, int64_t step,
-                       const struct means *m, const int wide) {
+                       const struct means *m, const int64_t group, const int wide) {
     sums first = {0}, second = {0};
-    const int64_t group = wide ? LONG_GROUP : GROUP;
     const uint32_t *from = s->groups + i;
     for (; side >= group; side -= group, from += group * step) {
         first += load(from);
@@ -196,14 +228,13 @@ INLINE void store_rows(char *to, const struct strip *s, int64_t i, int64_t side,
         first += load(from);
         second += load(from + LANES);
     }
-    if (wide) store(to, joined(wide_means_of(first, m), wide_means_of(second, m)));
-    else store(to, joined(means_of(first, m), means_of(second, m)));
+    if (wide) store_both(to, wide_means_of(first, m), wide_means_of(second, m));
+    else store_both(to, means_of(first, m), means_of(second, m));
 }
 
 /* Results of a strip, row by row: the sums of its columns are moved. */
 INLINE void filter_strip(arguments *a, const struct means *m, int64_t i, int64_t count,
-                         const int wide) {
-    const int64_t group = wide ? LONG_GROUP : GROUP;
+                         const int64_t group, const int wide) {
     const char *const *rows = a->src;
     const int64_t side = a->side, step = a->step / PIXEL;
     const int64_t columns = count + (side - 1) * step;
@@ -245,19 +276,21 @@ INLINE void filter_strip(arguments *a, const struct means *m, int64_t i, int64_t
         }
         for (int64_t k = 0; k < count; k += 2 * LANES) {
             const int64_t at = k + 2 * LANES > count ? count - 2 * LANES : k;
-            store_rows(to + at * PIXEL, &s, at, side, step, m, wide);
+            store_rows(to + at * PIXEL, &s, at, side, step, m, group, wide);
         }
     }
 }
 
+#if !BYTES
 static __attribute__((noinline)) void filter_middle(arguments *a, const struct means *m, int64_t i,
                                                     int64_t count) {
-    filter_strip(a, m, i, count, 0);
+    filter_strip(a, m, i, count, GROUP, 0);
 }
+#endif
 
 static __attribute__((noinline)) void filter_long(arguments *a, const struct means *m, int64_t i,
                                                   int64_t count) {
-    filter_strip(a, m, i, count, 1);
+    filter_strip(a, m, i, count, LONG_GROUP, !BYTES);
 }
 
 INLINE void filter_large(arguments *a, const struct means *m) {
@@ -266,8 +299,14 @@ INLINE void filter_large(arguments *a, const struct means *m) {
     for (int64_t i = 0; i < count; i += most) {
         /* So does the last strip where it is shorter than two vectors. */
         if (i && i + 2 * LANES > count) i = count - 2 * LANES;
-        (a->side > MIDDLE ? filter_long : filter_middle)(a, m, i * PIXEL,
-                                                         count - i < most ? count - i : most);
+        const int64_t some = count - i < most ? count - i : most;
+#if !BYTES
+        if (a->side <= MIDDLE) {
+            filter_middle(a, m, i * PIXEL, some);
+            continue;
+        }
+#endif
+        filter_long(a, m, i * PIXEL, some);
     }
 }
 
@@ -282,8 +321,11 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         .wide_factor = *(const double *)a->weights,
         .wide_none = 0x1.8p52 - (is_signed ? 0x1p15 : 0),
     };
+#if !BYTES
     if (a->side == 3) filter_small(a, &m, 3);
     else if (a->side == 5) filter_small(a, &m, 5);
-    else filter_large(a, &m);
+    else
+#endif
+        filter_large(a, &m);
     clean_registers();
 }

@@ -159,7 +159,7 @@ class Short(NamedTuple):
 
 
 class Means(NamedTuple):
-    """The mean of a square of 16-bit pixels, as ``filter_means`` has it.
+    """The mean of a square of pixels of 16 bits or 8, as ``filter_means`` has it.
 
     Parameters
     ----------
@@ -334,10 +334,9 @@ cdef class Banded:
         running, box = False, (False, False)
         places = weights = None
         first, wide = (0, 0), 0
-        if (words is None) == (value.dtype == np.uint8):
-            raise ValueError("sums of 16 bits are of bytes")
-        if (means is None) == (value.dtype in WORDS):
-            raise ValueError("means are of pixels of 16 bits")
+        of_pixels = (np.uint8,) if words else (np.uint8, *WORDS) if means else ()
+        if (value.dtype in of_pixels) != (value.dtype.kind in "iu"):
+            raise ValueError("sums of 16 bits are of bytes, means of pixels of 8 or 16 bits")
         if words:
             by_rows, weights = words.passes, words.weights
             whole, low, high = results.itemsize, words.low, words.high

@@ -1,4 +1,4 @@
-"""Means of squares of 16-bit pixels, whose sums are exact as integers of 32 bits.
+"""Means of squares of pixels of 16 bits or 8, whose sums are exact as integers of 32 bits.
 
 A mean is the sum times a float, or a double, rounded once. The factor is not 1 / n, but so near to
 it that no product is on another side of half way than the quotient.
@@ -25,12 +25,12 @@ __all__ = ["means_of"]
 
 Array = npt.NDArray[Any]
 
-_WORDS = (np.dtype(np.uint16), np.dtype(np.int16))
-# Pixels, and means, as the kernels count: signed ones from the least one on.
-_LARGEST = 0xFFFF
+_PIXELS = (np.dtype(np.uint16), np.dtype(np.int16), np.dtype(np.uint8))
 _SIDES = range(3, 33)
-# Pixels of a square up to which sums are exact as floats.
-_AS_FLOATS = 256
+# Sums of 16 bits are faster for squares of bytes of up to so many rows.
+_SHORT_ROWS = 16
+# All integers up to this one are floats.
+_FLOATS = 1 << 24
 # Bytes of a row that the kernels take, at least.
 _LEAST_ROW = 64
 
@@ -54,10 +54,12 @@ def means_of(
     """
     pixel = pixel.newbyteorder("=")
     side = extent[0]
-    if pixel not in _WORDS or result.newbyteorder("=") != pixel or extent[1] != side:
+    if pixel not in _PIXELS or result.newbyteorder("=") != pixel or extent[1] != side:
         return None
     step = channels * pixel.itemsize
-    if side not in _SIDES or width * step < _LEAST_ROW or (side - 1) * step > MEANS_BESIDE:
+    if pixel.itemsize == 1 and side <= _SHORT_ROWS:
+        return None
+    if side not in _SIDES or width * step < _LEAST_ROW or (side - 1) * channels > MEANS_BESIDE:
         return None
     if way.error or way.again is not None or any(np.ptp(factor) for factor in way.factors):
         return None
@@ -66,7 +68,7 @@ def means_of(
         return None
     if tap != (1.0 if way.divisor else side**-2.0):
         return None
-    factor = _factor_of(side**2, way.direction, pixel == np.int16)
+    factor = _factor_of(side**2, way.direction, pixel)
     isa = planner.best_isa(numerics_of("f32", "f32"))
     if factor is None or isa is None or not has_means(isa):
         return None
@@ -74,7 +76,7 @@ def means_of(
 
 
 @lru_cache(maxsize=64)
-def _factor_of(count: int, direction: int, is_signed: bool) -> float | None:
+def _factor_of(count: int, direction: int, pixel: np.dtype[Any]) -> float | None:
     """Return a factor by which sums of some pixels become means rounded as their quotients are.
 
     With r = (1 + d) / n, a product is off its quotient by d times this, so by at most d times the
@@ -83,7 +85,9 @@ def _factor_of(count: int, direction: int, is_signed: bool) -> float | None:
     quotient of an even n: its product is on the side that the sign of d tells. Without a direction,
     1 / n is a power of two, and r has to be that.
     """
-    real = np.float32 if count <= _AS_FLOATS else np.float64
+    # Pixels, and means, as the kernels count: signed ones from the least one on.
+    largest = (1 << 8 * pixel.itemsize) - 1
+    real = np.float32 if count * largest < _FLOATS else np.float64
     near = real(1 / count)
     for factor in (near, np.nextafter(near, real(0)), np.nextafter(near, real(1))):
         off = Fraction(float(factor)) * count - 1
@@ -91,9 +95,11 @@ def _factor_of(count: int, direction: int, is_signed: bool) -> float | None:
             if off == 0:
                 return float(factor)
         elif count % 2:
-            if abs(off) * _LARGEST < Fraction(1, 2 * count):
+            if abs(off) * largest < Fraction(1, 2 * count):
                 return float(factor)
-        elif off * direction > 0 and abs(off) * _LARGEST < Fraction(1, count) and not is_signed:
+        elif (
+            off * direction > 0 and abs(off) * largest < Fraction(1, count) and (pixel != np.int16)
+        ):
             # Signed sums that are half way would be moved up or down, not from zero or to it.
             return float(factor)
     return None

@@ -62,7 +62,7 @@ READ = {
 
 
 def has_means(str isa):
-    """Whether a level has a kernel for means of squares of 16-bit pixels."""
+    """Whether a level has kernels for means of squares of pixels of 16 bits or 8."""
     return find_if_any("filter_means", "s16", isa) != NULL
 
 

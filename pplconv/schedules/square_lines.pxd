@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""Filters of squares from the image's rows to the results: of bytes, and means of 16-bit pixels."""
+"""Filters of squares from the image's rows to the results: of bytes, and means."""
 
 from libc.stdint cimport int64_t
 
@@ -47,15 +47,16 @@ cdef inline bint take_squares(BandJob *j, words, str isa) except -1:
 
 
 cdef inline int take_means(BandJob *j, bint is_signed, str isa) except -1:
-    """Take the mean of a square of 16-bit pixels."""
+    """Take the mean of a square of pixels of 16 bits or 8."""
     cdef PixelJob *p = &j.squares
     take_sizes(j)
     if j.tap_rows != j.tap_columns or not SMALL <= j.tap_rows <= MOST_ROWS or (
-            j.count != 1 or j.result != p.size or p.size != 2):
+            j.count != 1 or j.result != p.size or p.size > 2 or (
+                p.size == 1 and j.tap_rows <= MIDDLE)):
         raise ValueError("means are of squares, and of the type of their pixels")
-    if p.width < VECTOR or (p.side - 1) * p.pixel > PPLCONV_MEANS_BESIDE:
+    if p.width < VECTOR or (p.side - 1) * p.pixel > PPLCONV_MEANS_BESIDE * p.size:
         raise ValueError("rows are longer than a vector, and squares not too wide")
-    p.kernel = find("filter_means", "s16", isa)
+    p.kernel = find("filter_means", "u8" if p.size == 1 else "s16", isa)
     p.weighed = True
     p.mode = PPLCONV_SUMS_SIGNED if is_signed else PPLCONV_SUMS_UNSIGNED
     p.together = MOST_TOGETHER

@@ -1,4 +1,4 @@
-"""Means of squares of 16-bit pixels, made where images lie, against wide integers."""
+"""Means of squares, made where images lie, against wide integers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.imaging.image_reference import BORDERS, windows_of
 from tests.levels import allowed_isas
 
 WORDS = ("uint16", "int16")
+PIXELS = (*WORDS, "uint8")
 # Sides that kernels make, on both sides of those that they do not.
 SIDES = range(2, 35)
 
@@ -37,7 +38,7 @@ def means_of(image, side, anchor, border, value=0, tap=None):
     return (below - ((rest == 0) & down)).astype(image.dtype)
 
 
-@pytest.mark.parametrize("dtype", WORDS)
+@pytest.mark.parametrize("dtype", PIXELS)
 @pytest.mark.parametrize("side", SIDES)
 def test_every_side(side, dtype, rng):
     """Borders and channels, in one band and in several."""
@@ -158,9 +159,11 @@ def test_which_are_means():
         types = np.dtype(pixel), np.dtype(result)
         return loops_of(way, np.shape(kernel), *types, width, channels) is not None
 
-    assert all(is_mean(np.full((n, n), 1 / n**2)) for n in (3, 4, 5, 7, 8, 15, 16))
+    assert all(is_mean(np.full((n, n), 1 / n**2)) for n in (3, 4, 5, 7, 8, 15, 16, 17, 31, 32))
     assert is_mean(np.full((3, 3), 1 / 9), "int16", "int16")
-    assert not is_mean(np.full((17, 17), 1 / 289))
+    assert not is_mean(np.full((33, 33), 1 / 33**2))
+    assert is_mean(np.full((31, 31), 1 / 961), "uint8", "uint8")
+    assert not is_mean(np.full((16, 16), 1 / 256), "uint8", "uint8")
     assert not is_mean(np.full((3, 5), 1 / 15))
     assert not is_mean(np.full((3, 3), 2 / 9))
     assert not is_mean(np.full((3, 3), 0.1))

@@ -1,4 +1,4 @@
-"""Means of squares of 16-bit pixels, against wide integers: tails, steps, strips, any order."""
+"""Means of squares, against wide integers: tails, steps, strips, any order."""
 
 from __future__ import annotations
 
@@ -23,19 +23,32 @@ SIDES = [
 COUNTS = (*range(32, 68), 95, 127, 161)
 
 
+def taken(row, side, dtype):
+    """Give side and type that the kernel takes: of bytes, only larger squares."""
+    return (max(side, 6), "uint8") if row["dtype"] == "u8" else (side, dtype)
+
+
 def means(checker, row, rng, pixels, order, step, side, factor=None):
     """Run the kernel on rows in some order, each between guard pages or others."""
     rows, count = len(order) - side + 1, pixels.shape[1] - (side - 1) * step
     call = Call(checker, row, rng)
     put_rows(call, rng, pixels, order)
-    stride = 2 * (count + int(rng.integers(0, 70)))
-    call.put("dst", np.full((rows, count), 0x5555, pixels.dtype), stride, writable=True)
+    size = pixels.itemsize
+    stride = size * (count + int(rng.integers(0, 70)))
+    call.put("dst", np.full((rows, count), 0x55, pixels.dtype), stride, writable=True)
     factor = 1 / side**2 if factor is None else factor
-    real = np.float32 if side <= 16 else np.float64
+    real = np.float32 if side <= 16 or size == 1 else np.float64
     call.put("weights", np.array([[real(factor)]], np.float64), 0)
     mode = SUMS["SIGNED" if pixels.dtype == np.int16 else "UNSIGNED"]
     return call.run(
-        rows=rows, count=2 * count, step=2 * step, side=side, mode=mode, add=-1, factor=-1, shift=-1
+        rows=rows,
+        count=size * count,
+        step=size * step,
+        side=side,
+        mode=mode,
+        add=-1,
+        factor=-1,
+        shift=-1,
     )
 
 
@@ -67,7 +80,7 @@ def check(checker, row, rng, side, dtype, count, step):
         expected = np.rint(sums / area)
     else:
         # The factor nearest to 1 / area is a little more or less: only halves differ.
-        real = np.float32 if side <= 16 else np.float64
+        real = np.float32 if side <= 16 or pixels.itemsize == 1 else np.float64
         more = Fraction(float(real(1 / area))) * area > 1
         expected = (2 * sums + area - (not more)) // (2 * area)
     found = means(checker, row, rng, pixels, order, step, side)
@@ -78,7 +91,9 @@ def check(checker, row, rng, side, dtype, count, step):
 @pytest.mark.parametrize(("side", "dtype"), SIDES)
 def test_tails(checker, row, rng, side, dtype):
     """Every tail of a vector."""
+    side, dtype = taken(row, side, dtype)
     for count in COUNTS:
+        count += 32 * (dtype == "uint8")
         check(checker, row, rng, side, dtype, count, int(rng.choice([1, 2, 3, 4, 7])))
 
 
@@ -86,11 +101,12 @@ def test_tails(checker, row, rng, side, dtype):
 @pytest.mark.parametrize("side", [3, 5, 7, 15, 16, 17, 32])
 def test_strips(checker, row, rng, side):
     """Rows that are cut, whose last part is long or short, and the longest steps."""
-    longest = MEANS_BESIDE // 2 // (side - 1)
+    side, dtype = taken(row, side, "uint16")
+    longest = MEANS_BESIDE // (side - 1)
     for step in (1, 3, longest):
         strip = (2048 - (side - 1) * step) // 16 * 16
         for count in (strip - 1, strip, strip + 1, strip + 31, 2 * strip + 33):
-            check(checker, row, rng, side, "uint16", count, step)
+            check(checker, row, rng, side, dtype, max(count, 64), step)
 
 
 @every_kernel
@@ -98,6 +114,9 @@ def test_strips(checker, row, rng, side):
 @pytest.mark.parametrize("side", range(3, 33, 2))
 def test_sums_beside_half_way(checker, row, rng, side, dtype):
     """The sums on both sides of each half way, with means from the least to the largest one."""
+    side, dtype = taken(row, side, dtype)
+    if side % 2 == 0:
+        side += 1
     info, area = np.iinfo(dtype), side**2
     below = np.arange(info.min, info.max) * area + area // 2
     wanted = rng.permutation(np.stack([below, below + 1]).T.ravel())[:4096]
@@ -113,9 +132,10 @@ def test_sums_beside_half_way(checker, row, rng, side, dtype):
 def test_factors(checker, row, rng):
     """A float that is a little larger or smaller decides where sums are half way."""
     side, area = 6, 36
-    pixels = rng.integers(0, 1 << 16, (10, 100)).astype(np.uint16)
+    dtype = np.dtype(taken(row, side, "uint16")[1])
+    pixels = rng.integers(0, np.iinfo(dtype).max + 1, (10, 100)).astype(dtype)
     # A sum of an odd number of halves.
-    pixels[:side, :side] = 1000
+    pixels[:side, :side] = 100
     pixels[0, 0] += area // 2
     sums = sums_of(pixels, 1, side)
     near = np.float32(1 / area)
@@ -123,4 +143,4 @@ def test_factors(checker, row, rng):
         found = means(checker, row, rng, pixels, np.arange(10), 1, side, factor)
         less = float(factor) * area < 1
         np.testing.assert_array_equal(found, (2 * sums + area - less) // (2 * area))
-        assert found[0, 0] == 1001 - less
+        assert found[0, 0] == 101 - less
