@@ -26,9 +26,13 @@ INLINE void sum_vectors(arguments *a, int64_t i, const int count, const int64_t 
     element *dst = (element *)a->dst + i;
     const int64_t pitch = a->dst_rs / (int64_t)sizeof(element);
     int64_t past = a->past, made;
+    /* CPUs do not foresee short pieces of many rows: the next vectors of a row are asked for. */
 #define ADD(row)                                                                                   \
-    UNROLL for (int v = 0; v < count; v++)                                                         \
-    sums[v] = multiply_add(load(rows[row] + i + v * LANES, lanes), weight, sums[v])
+    UNROLL for (int v = 0; v < count; v++) {                                                       \
+        const element *from = rows[row] + i + v * LANES;                                           \
+        sums[v] = multiply_add(load(from, lanes), weight, sums[v]);                                \
+        __builtin_prefetch(from + count * LANES);                                                  \
+    }
     for (int64_t left = a->lines; left > 0; left -= made, rows += made, past = 0) {
         made = left < a->block - past ? left : a->block - past;
         vector sums[MANY];

@@ -25,7 +25,7 @@ cdef extern from "pplconv_schedules.h" nogil:
 cdef enum:
     # Rows of results of a call. Of a large image fewer: it is read from fewer places at once.
     LINES = 32
-    FEW_LINES = 24
+    FEW_LINES = 16
     LARGE = 1 << 22
     MOST_SIDE = 5
     FLOAT_BYTES = 4
