@@ -291,6 +291,7 @@ FILTER_STRIPS = Contract(
         Field("left", INT, "numbers of pixels before number 0, 0 <= left <= (side - 1) * step"),
         Field("numbers", INT, "numbers of a row, >= 1"),
         Field("count", INT, "results of a row, >= 1, <= left + numbers"),
+        Field("far", INT, "whether rows of the image lie beyond L2"),
         Field(
             "moves",
             INT,

@@ -176,7 +176,7 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
     element *dst = (element *)a->dst + i;
     for (int64_t r = 0; r < a->lines + side - 1; r++) {
         const element *row = ((const element *const *)a->rows)[r];
-        if (stream) {
+        if (many > 1 && a->far) {
             /* CPUs do not foresee short pieces of many rows: the next strip is asked for. */
             UNROLL for (int v = 0; v < many; v++)
                 __builtin_prefetch(row + at + (many + 1 + v) * LANES);

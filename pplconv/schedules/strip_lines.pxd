@@ -27,6 +27,8 @@ cdef enum:
     LINES = 32
     FEW_LINES = 16
     LARGE = 1 << 22
+    # Bytes of results of an image that does not lie in L2 with them.
+    FAR = 1 << 20
     MOST_SIDE = 5
     FLOAT_BYTES = 4
 
@@ -37,7 +39,7 @@ cdef struct StripLines:
     # Rows of results, and of a band; rows and columns of taps; numbers of a pixel; whether the
     # weights are a row and a column; whether lanes are moved rather than loaded again.
     int64_t height, rows, side, step
-    bint product, stream, moves
+    bint product, stream, far, moves
     # Numbers of a row of results; of a row of the image, from `shift` bytes on; and before these.
     int64_t count, numbers, shift, left, image_rs, result_rs
     # For each pixel outside, the number of its row that stands for it, or none.
@@ -89,6 +91,7 @@ cdef inline bint place_strips(StripLines *s, const int64_t *runs, int64_t count,
         return False
     s.left, s.numbers, s.shift = before * s.step, run[2] * s.step, run[1] * s.step * FLOAT_BYTES
     s.lines = FEW_LINES if s.count * s.height * FLOAT_BYTES > LARGE else LINES
+    s.far = s.count * s.height * FLOAT_BYTES >= FAR
     return True
 
 
@@ -111,7 +114,7 @@ cdef inline void run_strip_lines(const StripLines *s, const Tensors *t, int64_t 
     if s.border_count:
         a.border = &s.border[0]
     a.side, a.step, a.left, a.numbers = s.side, s.step, s.left, s.numbers
-    a.count, a.stream, a.moves = s.count, s.stream, s.moves
+    a.count, a.stream, a.far, a.moves = s.count, s.stream, s.far, s.moves
     while first < end:
         a.lines = least(s.lines, end - first)
         for k in range(a.lines + s.side - 1):

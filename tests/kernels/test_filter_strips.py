@@ -34,7 +34,7 @@ def filtered(checker, row, rng, elements, weights, *, down=None, border, value, 
     call.put("dst", np.full((lines, count), np.nan, element), pitch, writable=True)
     return call.run(
         lines=lines, side=side, step=step, left=left, numbers=elements.shape[1], count=count,
-        stream=stream, moves=int(rng.integers(2)),
+        stream=stream, far=int(rng.integers(2)), moves=int(rng.integers(2)),
     )  # fmt: skip
 
 
