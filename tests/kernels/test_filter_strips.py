@@ -8,6 +8,8 @@ import pytest
 from tests.kernels.kernel_table import DTYPES, every_row, symbol
 from tests.kernels.rows_call import Call
 
+pytestmark = pytest.mark.unemulated("its kernels are x86-64's")
+
 every_kernel = pytest.mark.parametrize("row", every_row("filter_strips"), ids=symbol)
 
 
