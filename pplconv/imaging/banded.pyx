@@ -335,7 +335,7 @@ cdef class Banded:
         places = weights = None
         first, wide = (0, 0), 0
         of_pixels = (np.uint8,) if words else (np.uint8, *WORDS) if means else ()
-        if (value.dtype in of_pixels) != (value.dtype.kind in "iu"):
+        if value.dtype not in of_pixels and (of_pixels or value.dtype.kind in "iu"):
             raise ValueError("sums of 16 bits are of bytes, means of pixels of 8 or 16 bits")
         if words:
             by_rows, weights = words.passes, words.weights
