@@ -28,7 +28,10 @@ INLINE int64_t make_block(arguments *a, const struct numbers *n, int64_t i, char
         const unaligned_sums *from = (const void *)one, *more = (const void *)other;
         const sums high = zero + weights[0], cross = zero + weights[1];
         WHOLLY for (int v = 0; v < MANY; v++) WHOLLY for (int p = 0; p < 2; p++) {
-            const words x = (words)((from[2 * v + p] + more[2 * v + p]) ^ low_sign);
+            /* Modulo 2^32. */
+            const vector sum =
+                OF_VECTOR(add_epi32)((vector)from[2 * v + p], (vector)more[2 * v + p]);
+            const words x = (words)((sums)sum ^ low_sign);
             y[v][p] = add_products(y[v][p], x, high);
             low[v][p] = add_products(low[v][p], x, cross);
         }
