@@ -103,8 +103,8 @@ INLINE vector ahead(vector x, vector next, const int t, const vector_bits *by, c
 /* Whether registers hold the weights. */
 #define KEEPS(side, product) ((side) == 3 && ((product) || PPLCONV_VECTOR_BYTES == 64))
 
-/* Add what a row of pixels gives to the results that see it: `parts[j]` are the sums of those that
- * see it by row j of their taps. */
+/* Add the products of a row of pixels to sums: those in `parts[j]` see the row by row j of their
+ * taps. */
 INLINE void add_row(vector (*parts)[STRIP], const vector *pixels, const element *src, arguments *a,
                     const vector *kept, const vector_bits *by, const int side, const int product,
                     const int many, const int how) {
@@ -240,7 +240,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     grey = a->step == 1 && a->moves;
     if (grey) some = greys[product][larger];
 #endif
-    /* Results of which strips are made: only those moved in registers see what is outside. */
+    /* Strips make the results from `begin` up to `end`; loaded pixels all lie in the image. */
     const int64_t begin = grey ? 0 : a->left;
     const int64_t end = grey ? a->count : a->left + a->numbers - (a->side - 1) * a->step;
     int64_t i = 0, stream = 0;

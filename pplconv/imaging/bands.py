@@ -73,7 +73,7 @@ WIDE = "avx512"
 # Products that take as long as it does to bring a pixel of several channels into pairs, and back
 # (AMD EPYC 26-2).
 PAIRS_COPIED = 2
-# Results of a row of which sums of a column and a row are made at once.
+# Results of a row that the kernels of a column and a row make at once.
 PAIR_BLOCK = 128
 # Bands for each thread, at least.
 BANDS_EACH = 2

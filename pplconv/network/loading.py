@@ -184,8 +184,8 @@ def _shown(path: str) -> str:
 def _constants_as_initializers(graph: onnx.GraphProto) -> None:
     """Make initializers of Constant nodes: some files have more of these than of other nodes.
 
-    `lift_constants` does so later, node by node, with the others: of subgraphs, and those that are
-    outputs or of which the file says more.
+    `lift_constants` lifts the others later, node by node: constants of subgraphs, outputs of the
+    graph, and values that the file describes elsewhere.
     """
     described = {value.name for value in (*graph.output, *graph.value_info)}
     described.update(annotation.tensor_name for annotation in graph.quantization_annotation)

@@ -18,7 +18,8 @@ from pplconv.schedules.base cimport ceil_div, least, most
 from pplconv.schedules.float_lines cimport MOST_TAP_ROWS, pitch_of
 from pplconv.schedules.image_rows cimport IMAGE, RESULTS, ROWS, RUN, RUNS, read_part
 from pplconv.schedules.integer_lines cimport (
-    BEHIND, INDEX, LINE, PIXEL, IntegerLines, fill_value, filter_block, lay_out_integers)
+    BEHIND, INDEX, LINE, PIXEL, IntegerLines, fill_value, filter_block, filter_rows,
+    lay_out_integers)
 from pplconv.schedules.pair_lines cimport (
     PAIRS, RING_BYTES, SETTLED, WHOLE_PAIRS, WORD, PairLines)
 from pplconv.schedules.work cimport Tensors
@@ -109,14 +110,11 @@ cdef inline void settle_results(const PairLines *j, const Tensors *t, int64_t ro
                                 int64_t start, int64_t pixels, const int64_t *open,
                                 int64_t found, char *scratch) noexcept nogil:
     """Make listed results of some rows again."""
-    cdef int64_t channels = j.lines.channels, numbers = pixels * channels, k = 0, line, at
+    cdef int64_t channels = j.lines.channels, numbers = pixels * channels, k, line, at
     cdef bint filled = False
     if found > FEW_LISTED and found * SHARE_OF_RESULTS > lines * numbers:
         fill_value(&j.lines, t, scratch)
-        while k < lines:
-            filter_block(&j.lines, t, row + k, least(j.lines.lines, lines - k), start,
-                         start + pixels, scratch)
-            k += j.lines.lines
+        filter_rows(&j.lines, t, row, lines, start, start + pixels, scratch)
         return
     for k in range(found):
         line, at = row + open[k] // numbers, open[k] % numbers

@@ -282,6 +282,15 @@ cdef inline void filter_block(const IntegerLines *j, const Tensors *t, int64_t f
         start += pixels
 
 
+cdef inline void filter_rows(const IntegerLines *j, const Tensors *t, int64_t first, int64_t count,
+                             int64_t start, int64_t end, char *scratch) noexcept nogil:
+    """Make any number of rows of results, block by block."""
+    cdef int64_t k = 0
+    while k < count:
+        filter_block(j, t, first + k, least(j.lines, count - k), start, end, scratch)
+        k += j.lines
+
+
 cdef inline void run_integer_lines(const void *job, const Tensors *t, int64_t task,
                                    char *scratch) noexcept nogil:
     """Filter a band, from the image's rows to the results."""

@@ -23,7 +23,7 @@ from pplconv.schedules.float_lines cimport MOST_TAP_ROWS, pitch_of
 from pplconv.schedules.image_rows cimport (
     IMAGE, RESULTS, ROWS, RUN, RUNS, Part, Reader, part_of, read_part)
 from pplconv.schedules.integer_lines cimport (
-    BEHIND, INDEX, LINE, PIXEL, IntegerLines, fill_value, filter_block,
+    BEHIND, INDEX, LINE, PIXEL, IntegerLines, fill_value, filter_block, filter_rows,
     lay_out_integers)
 from pplconv.schedules.work cimport Tensors
 
@@ -150,11 +150,7 @@ cdef inline void settle_pairs(const PairLines *j, const Tensors *t, int64_t row,
     cdef int64_t channels = j.lines.channels, k, first, end
     fill_value(&j.lines, t, scratch)
     if found * SHARE > lines * ceil_div(numbers, PPLCONV_PAIR_RESULTS):
-        k = 0
-        while k < lines:
-            filter_block(&j.lines, t, row + k, least(j.lines.lines, lines - k), start,
-                         start + pixels, scratch)
-            k += j.lines.lines
+        filter_rows(&j.lines, t, row, lines, start, start + pixels, scratch)
         return
     for k in range(found):
         # Pixels of the first pair and of the last one.
