@@ -11,7 +11,8 @@ from pplconv._kernels cimport find_if_any
 from pplconv.schedules.base cimport ceil_div, least
 from pplconv.schedules.image_rows cimport IMAGE, RESULTS, ROWS, RUNS
 from pplconv.schedules.integer_lines cimport (
-    INDEX, LINE, PIXEL, IntegerLines, fill_value, filter_block, lay_out_integers)
+    INDEX, LINE, PIXEL, IntegerLines, fill_value, filter_block, filter_rows,
+    lay_out_integers)
 from pplconv.schedules.pixel_loops cimport (
     MOST_TOGETHER, VECTOR, PixelJob, filter_pixels, lay_pixels)
 from pplconv.schedules.work cimport Tensors
@@ -89,11 +90,8 @@ cdef inline void run_mirror_lines(const void *job, const Tensors *t, int64_t tas
         if found:
             fill_value(lines, t, scratch)
         if found * SHARE > count * width:
-            k = found = 0
-            while k < count:
-                filter_block(lines, t, row + k, least(lines.lines, count - k), 0,
-                             width // channels, scratch)
-                k += lines.lines
+            found = 0
+            filter_rows(lines, t, row, count, 0, width // channels, scratch)
         for k in range(found):
             first = open[k] % width
             filter_block(lines, t, row + open[k] // width, 1, first // channels,
