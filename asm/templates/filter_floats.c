@@ -44,20 +44,23 @@ INLINE void add_row(arguments *a, int64_t row, int64_t i, vector (*sums)[MANY], 
     }
 }
 
-INLINE void store_vector(element *p, vector sum, const int64_t stream) {
-#if PPLCONV_VECTOR_BYTES == 64
-    if (stream) {
-        _mm512_stream_si512((void *)p, (__m512i)sum);
-        return;
+/* Some vectors of a row of results of columns, from result i on. */
+INLINE void filter_columns(arguments *a, int64_t i, const int64_t stream) {
+    const vector zero = {0};
+    const element *weights = a->weights;
+    const int64_t place = *(const int64_t *)a->places;
+    vector sums[MANY];
+    UNROLL for (int v = 0; v < MANY; v++)
+        sums[v] = zero;
+    for (int64_t r = 0; r < a->tap_rows; r++) {
+        const element *src = ((const element *const *)a->rows)[r] + i;
+        const unaligned_vector *from = AT_CONST(unaligned_vector, src, place);
+        const vector weight = weights[r] - zero;
+        UNROLL for (int v = 0; v < MANY; v++)
+            sums[v] = multiply_add(weight, from[v], sums[v]);
     }
-#elif PPLCONV_VECTOR_BYTES == 32
-    if (stream) {
-        _mm256_stream_si256((void *)p, (__m256i)sum);
-        return;
-    }
-#endif
-    (void)stream;
-    *(unaligned_vector *)p = sum;
+    UNROLL for (int v = 0; v < MANY; v++)
+        store_past((element *)a->dst + i + v * LANES, sums[v], stream);
 }
 
 /* Some vectors of one row of results or of four, from element i on. */
@@ -96,7 +99,7 @@ INLINE void filter_vectors(arguments *a, int64_t i, const int lines, const int c
     UNROLL for (int l = 0; l < lines; l++) {
         element *dst = AT(element, a->dst, l * a->dst_rs) + i;
         UNROLL for (int v = 0; v < count; v++)
-            store_vector(dst + v * LANES, sums[l][v], stream);
+            store_past(dst + v * LANES, sums[l][v], stream);
     }
 }
 
@@ -145,7 +148,7 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
         UNROLL for (int v = 0; v < count; v++) {
             UNROLL for (int j = 0; j < side && product; j++)
                 parts[j][v] = multiply_add(kept[side + j], sums[v], parts[j][v]);
-            if (r >= side - 1) store_vector(dst + v * LANES, parts[side - 1][v], stream);
+            if (r >= side - 1) store_past(dst + v * LANES, parts[side - 1][v], stream);
             UNROLL for (int j = side - 1; j > 0; j--)
                 parts[j][v] = parts[j - 1][v];
             parts[0][v] = zero;
@@ -182,6 +185,7 @@ typedef void part(arguments *a, int64_t i, const int64_t stream);
 
 PART(one_vector, filter_vectors(a, i, 1, 1, 0); (void)stream)
 PART(some_vectors, filter_vectors(a, i, 1, MANY, stream))
+PART(some_columns, filter_columns(a, i, stream))
 #if SHARES
 PART(one_of_four, filter_vectors(a, i, LINES, 1, 0); (void)stream)
 PART(some_of_four, filter_vectors(a, i, LINES, WIDE, stream))
@@ -200,18 +204,15 @@ STRIP_OF(5, product, 1)
 static void filter_lines(arguments *a, part *one, part *some, const int64_t many,
                          const int64_t lines) {
     int64_t i = 0, stream = 0;
-#if PPLCONV_VECTOR_BYTES >= 32
-    const int64_t ahead = -(uintptr_t)a->dst % PPLCONV_VECTOR_BYTES / sizeof(element);
-    if (a->stream && (lines == 1 || a->dst_rs % PPLCONV_VECTOR_BYTES == 0)) {
-        /* Stores that pass by the caches are of whole vectors. */
+    const int64_t ahead = before_line(a->dst);
+    if (a->stream && a->count >= ahead + LANES && (lines == 1 || a->dst_rs % CACHE_LINE == 0)) {
         stream = 1;
-        if (ahead) one(a, 0, 0);
+        for (; i < ahead; i += LANES) one(a, i, 0);
         i = ahead;
     }
-#endif
     /* If much is left, the last of these blocks reaches back. */
-    const int64_t rest = (a->count - i) % (many * LANES);
-    const int64_t end = rest > FEW * LANES && a->count >= many * LANES ? a->count : a->count - rest;
+    const int64_t rest = (a->count - i) % (many * LANES), few = a->across == 1 ? 0 : FEW * LANES;
+    const int64_t end = rest > few && a->count >= many * LANES ? a->count : a->count - rest;
     for (; i < end; i += many * LANES) {
         const int64_t over = i + many * LANES - end;
         some(a, over > 0 ? i - over : i, over > 0 ? 0 : stream);
@@ -221,7 +222,6 @@ static void filter_lines(arguments *a, part *one, part *some, const int64_t many
         if (i + LANES > a->count) i = a->count - LANES;
         one(a, i, 0);
     }
-    (void)lines;
 }
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
@@ -241,6 +241,8 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
 #endif
             if (a.count < LANES || a.down) {
             for (int64_t i = 0; i < a.count; i += LANES) filter_lanes(&a, i);
+        } else if (a.across == 1) {
+            filter_lines(&a, one_vector, some_columns, MANY, made);
 #if SHARES
         } else if (a.lines >= LINES && a.tap_rows >= LEAST_ROWS) {
             made = LINES;

@@ -136,15 +136,6 @@ INLINE void add_row(vector (*parts)[STRIP], const vector *pixels, const element 
     }
 }
 
-INLINE void store_vector(element *p, vector sum, const int64_t stream) {
-#if PPLCONV_VECTOR_BYTES == 64
-    if (stream) _mm512_stream_si512((void *)p, (__m512i)sum);
-#else
-    if (stream) _mm256_stream_si256((void *)p, (__m256i)sum);
-#endif
-    else *(unaligned_vector *)p = sum;
-}
-
 /* Some vectors of all rows of results, from result i on. If pixels are loaded, all of them lie in
  * the image. */
 INLINE void filter_strip(arguments *a, int64_t i, const int side, const int product, const int many,
@@ -194,7 +185,7 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
                 element *to = dst + v * LANES;
                 if (many == 1 && a->count - i < LANES)
                     store_lanes(to, parts[side - 1][v], a->count - i);
-                else store_vector(to, parts[side - 1][v], stream);
+                else store_past(to, parts[side - 1][v], stream);
             }
             UNROLL for (int j = side - 1; j > 0; j--)
                 parts[j][v] = parts[j - 1][v];
@@ -243,14 +234,11 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     /* Strips make the results from `begin` up to `end`; loaded pixels all lie in the image. */
     const int64_t begin = grey ? 0 : a->left;
     const int64_t end = grey ? a->count : a->left + a->numbers - (a->side - 1) * a->step;
-    int64_t i = 0, stream = 0;
-    if (a->stream && a->dst_rs % PPLCONV_VECTOR_BYTES == 0) {
-        /* Stores that pass by the caches are of whole vectors. */
-        stream = 1;
-        i = -(uintptr_t)a->dst % PPLCONV_VECTOR_BYTES / sizeof(element);
-        if (i) one(a, 0, 0);
-    }
-    for (; i < begin; i += LANES) one(a, i, 0);
+    int64_t i = 0, start = before_line(a->dst);
+    while (start < begin) start += CACHE_LINE / sizeof(element);
+    const int stream = a->stream && a->dst_rs % CACHE_LINE == 0 && start + STRIP * LANES <= end;
+    for (; i < (stream ? start : begin); i += LANES) one(a, i, 0);
+    if (stream) i = start;
     /* If much is left, the last strip reaches back. */
     const int64_t few = end - begin < STRIP * LANES ? a->count : FEW * LANES;
     for (; end - i > few; i += STRIP * LANES) {

@@ -237,6 +237,31 @@ static inline vector load_between(const element *p, int64_t begin, int64_t end) 
 #endif
 
 /* The first n elements, fewer than LANES, from one place to another. */
+/* Bytes of a line of a cache. Stores past the caches are fast where they fill lines one by one. */
+enum { CACHE_LINE = 64 };
+
+/* Store a vector, past the caches or not. */
+static inline void store_past(element *p, vector v, int64_t past) {
+#if PPLCONV_VECTOR_BYTES == 64
+    if (past) {
+        _mm512_stream_si512((void *)p, (__m512i)v);
+        return;
+    }
+#elif PPLCONV_VECTOR_BYTES == 32
+    if (past) {
+        _mm256_stream_si256((void *)p, (__m256i)v);
+        return;
+    }
+#endif
+    (void)past;
+    *(unaligned_vector *)p = v;
+}
+
+/* How many elements lie before the next line of a cache. */
+static inline int64_t before_line(const element *p) {
+    return (int64_t)(-(uintptr_t)p % CACHE_LINE / sizeof(element));
+}
+
 static inline void copy_lanes(element *dst, const element *src, int64_t n) {
 #if PPLCONV_VECTOR_BYTES == 32
     const int64_t half = LANES / 2;

@@ -7,8 +7,8 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* Vectors of a block. */
-enum { BLOCK = 4, RESULTS = BLOCK * LANES };
+/* Vectors of a block, and blocks whose sums are made together. */
+enum { BLOCK = 4, RESULTS = BLOCK * LANES, BLOCKS = 2 };
 
 /* Whether packing saturates; x86 has such instructions for each type of results. */
 #define PACKS (PPLCONV_VECTOR_BYTES >= 32)
@@ -151,22 +151,26 @@ INLINE int is_beyond(vector most, vector near) {
 #endif
 }
 
-/* A block of results; whether one of them is open. */
-INLINE int finish_block(arguments *a, const element *src, char *dst, const struct limits *l,
-                        vector near) {
+/* Sums along a row: some vectors of them. */
+INLINE void sum_taps(arguments *a, const element *src, vector *sums, const int many) {
     const vector zero = {0};
     const int64_t *places = a->places;
     const element *weights = a->weights;
-    vector sums[BLOCK], most = zero;
-    packed whole[BLOCK];
-    UNROLL for (int v = 0; v < BLOCK; v++)
+    UNROLL for (int v = 0; v < many; v++)
         sums[v] = zero;
     for (int64_t t = 0; t < a->taps; t++) {
         const unaligned_vector *from = AT_CONST(unaligned_vector, src, places[t]);
         const vector weight = weights[t] - zero;
-        UNROLL for (int v = 0; v < BLOCK; v++)
+        UNROLL for (int v = 0; v < many; v++)
             sums[v] = multiply_add(weight, from[v], sums[v]);
     }
+}
+
+/* A block of results; whether one of them is open. */
+INLINE int round_block(arguments *a, const vector *sums, char *dst, const struct limits *l,
+                       vector near) {
+    vector most = {0};
+    packed whole[BLOCK];
     UNROLL for (int v = 0; v < BLOCK; v++) {
 #if PACKS
         whole[v] = nearest(sums[v]);
@@ -193,18 +197,31 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     for (int64_t line = 0; line < a->lines; line++) {
         const element *src = AT_CONST(element, a->src, line * a->src_rs);
         char *dst = (char *)a->dst + line * a->dst_rs;
+        vector sums[BLOCKS * BLOCK];
+        int64_t i = 0;
         if (a->count < RESULTS) {
             char few[RESULTS * 2];
+            sum_taps(a, src, sums, BLOCK);
             open[found] = line * a->count;
-            found += finish_block(a, src, few, &l, near);
+            found += round_block(a, sums, few, &l, near);
             memcpy(dst, few, (size_t)(a->count * size));
             continue;
         }
-        for (int64_t i = 0; i < a->count; i += RESULTS) {
+        /* Branches, which are foreseen: a count would make each block wait for the last one. */
+        for (; i + BLOCKS * RESULTS <= a->count; i += BLOCKS * RESULTS) {
+            sum_taps(a, src + i, sums, BLOCKS * BLOCK);
+            UNROLL for (int k = 0; k < BLOCKS; k++) {
+                const int64_t at = i + k * RESULTS;
+                if (__builtin_expect(round_block(a, sums + k * BLOCK, dst + at * size, &l, near),
+                                     0))
+                    open[found++] = line * a->count + at;
+            }
+        }
+        for (; i < a->count; i += RESULTS) {
             /* The last block reaches back. */
             if (i + RESULTS > a->count) i = a->count - RESULTS;
-            /* A branch, which is foreseen: a count would make each block wait for the last one. */
-            if (__builtin_expect(finish_block(a, src + i, dst + i * size, &l, near), 0))
+            sum_taps(a, src + i, sums, BLOCK);
+            if (__builtin_expect(round_block(a, sums, dst + i * size, &l, near), 0))
                 open[found++] = line * a->count + i;
         }
     }
