@@ -432,11 +432,13 @@ class _Call:
         if len(ways) != 1:
             return None
         way, extent, pixel = ways[0], self._extent, self.image.dtype
-        short = short_sums(way, extent, pixel, self.dtype)
-        if short is not None:
-            return self.run(MadeAtOnce(extent, pixel, len(short.weights)), short)
         means = means_of(way, extent, pixel, self.dtype, self._region.shape[1], self.channels)
-        return None if means is None else self.run(*means)
+        if means is not None:
+            return self.run(*means)
+        short = short_sums(way, extent, pixel, self.dtype)
+        if short is None:
+            return None
+        return self.run(MadeAtOnce(extent, pixel, len(short.weights)), short)
 
     def run_wide(self, kernels: list[tuple[Array, ...]]) -> Array:
         """Filter integers that the loops do not read; their largest pixel decides how."""

@@ -27,8 +27,12 @@ Array = npt.NDArray[Any]
 
 _PIXELS = (np.dtype(np.uint16), np.dtype(np.int16), np.dtype(np.uint8))
 _SIDES = range(3, 33)
-# Sums of 16 bits are faster for squares of bytes of up to so many rows.
-_SHORT_ROWS = 16
+# Squares of bytes whose sums of 16 bits stay in registers.
+_SMALL = 5
+# Sums of 16 bits are faster for squares of bytes of up to so many rows, in rows of more than so many
+# bytes: they are made row by row. With AVX-512 this is known of squares of up to 16 rows alone.
+_SHORT_ROWS = {"avx2": (9, 512)}
+_MOST_SHORT_ROWS = (16, 0)
 # All integers up to this one are floats.
 _FLOATS = 1 << 24
 # Bytes of a row that the kernels take, at least.
@@ -57,7 +61,11 @@ def means_of(
     if pixel not in _PIXELS or result.newbyteorder("=") != pixel or extent[1] != side:
         return None
     step = channels * pixel.itemsize
-    if pixel.itemsize == 1 and side <= _SHORT_ROWS:
+    isa = planner.best_isa(numerics_of("f32", "f32"))
+    if isa is None or not has_means(isa) or pixel.itemsize == 1 and side <= _SMALL:
+        return None
+    short_rows, narrow = _SHORT_ROWS.get(isa, _MOST_SHORT_ROWS)
+    if pixel.itemsize == 1 and side <= short_rows and width * step > narrow:
         return None
     if side not in _SIDES or width * step < _LEAST_ROW or (side - 1) * channels > MEANS_BESIDE:
         return None
@@ -69,8 +77,7 @@ def means_of(
     if tap != (1.0 if way.divisor else side**-2.0):
         return None
     factor = _factor_of(side**2, way.direction, pixel)
-    isa = planner.best_isa(numerics_of("f32", "f32"))
-    if factor is None or isa is None or not has_means(isa):
+    if factor is None:
         return None
     return MadeAtOnce(extent, pixel, sum(extent)), Means(np.array([factor]))
 
