@@ -23,9 +23,33 @@ enum { STRIP = PPLCONV_VECTOR_BYTES == 64 ? 4 : 2, MOST_SIDE = 5, KEPT = 10, LEA
 
 typedef const struct pplconv_filter_floats_args arguments;
 
+/* Some vectors of a row of results, from element i on; `down` tells that taps are a column. */
+INLINE void filter_row(arguments *a, int64_t i, const int count, const int down,
+                       const int64_t stream) {
+    const vector zero = {0};
+    const int64_t *places = a->places;
+    const element *weights = a->weights;
+    const int64_t across = down ? 1 : a->across;
+    vector sums[MANY];
+    UNROLL for (int v = 0; v < count; v++)
+        sums[v] = zero;
+    for (int64_t r = 0; r < a->tap_rows; r++) {
+        const element *src = ((const element *const *)a->rows)[r] + i;
+        for (int64_t t = 0; t < across; t++) {
+            const unaligned_vector *from = AT_CONST(unaligned_vector, src, places[t]);
+            const vector weight = *weights++ - zero;
+            UNROLL for (int v = 0; v < count; v++)
+                sums[v] = multiply_add(weight, from[v], sums[v]);
+        }
+    }
+    UNROLL for (int v = 0; v < count; v++)
+        store_past((element *)a->dst + i + v * LANES, sums[v], stream);
+}
+
+#if SHARES
 /* Add what a row of pixels gives to the rows of results from low to high; it is row `row` of those
  * that the first row of results sees. */
-INLINE void add_row(arguments *a, int64_t row, int64_t i, vector (*sums)[MANY], const int low,
+INLINE void add_row(arguments *a, int64_t row, int64_t i, vector (*sums)[WIDE], const int low,
                     const int high, const int count) {
     const int64_t *places = a->places;
     const element *src = ((const element *const *)a->rows)[row] + i;
@@ -33,7 +57,7 @@ INLINE void add_row(arguments *a, int64_t row, int64_t i, vector (*sums)[MANY], 
     const vector zero = {0};
     for (int64_t t = 0; t < a->across; t++, weights++) {
         const unaligned_vector *from = AT_CONST(unaligned_vector, src, places[t]);
-        vector x[MANY];
+        vector x[WIDE];
         UNROLL for (int v = 0; v < count; v++)
             x[v] = from[v];
         UNROLL for (int l = low; l <= high; l++) {
@@ -44,31 +68,11 @@ INLINE void add_row(arguments *a, int64_t row, int64_t i, vector (*sums)[MANY], 
     }
 }
 
-/* Some vectors of a row of results of columns, from result i on. */
-INLINE void filter_columns(arguments *a, int64_t i, const int64_t stream) {
+/* Some vectors of four rows of results, from element i on. */
+INLINE void filter_four(arguments *a, int64_t i, const int count, const int64_t stream) {
     const vector zero = {0};
-    const element *weights = a->weights;
-    const int64_t place = *(const int64_t *)a->places;
-    vector sums[MANY];
-    UNROLL for (int v = 0; v < MANY; v++)
-        sums[v] = zero;
-    for (int64_t r = 0; r < a->tap_rows; r++) {
-        const element *src = ((const element *const *)a->rows)[r] + i;
-        const unaligned_vector *from = AT_CONST(unaligned_vector, src, place);
-        const vector weight = weights[r] - zero;
-        UNROLL for (int v = 0; v < MANY; v++)
-            sums[v] = multiply_add(weight, from[v], sums[v]);
-    }
-    UNROLL for (int v = 0; v < MANY; v++)
-        store_past((element *)a->dst + i + v * LANES, sums[v], stream);
-}
-
-/* Some vectors of one row of results or of four, from element i on. */
-INLINE void filter_vectors(arguments *a, int64_t i, const int lines, const int count,
-                           const int64_t stream) {
-    const vector zero = {0};
-    vector sums[LINES][MANY];
-    UNROLL for (int l = 0; l < lines; l++) {
+    vector sums[LINES][WIDE];
+    UNROLL for (int l = 0; l < LINES; l++) {
         UNROLL for (int v = 0; v < count; v++)
             sums[l][v] = zero;
     }
@@ -76,32 +80,29 @@ INLINE void filter_vectors(arguments *a, int64_t i, const int lines, const int c
     case (low) * LINES + (high):                                                                   \
         add_row(a, r, i, sums, low, high, count);                                                  \
         break
-    if (lines == 1) {
-        for (int64_t r = 0; r < a->tap_rows; r++) add_row(a, r, i, sums, 0, 0, count);
-    } else {
-        for (int64_t r = 0; r < a->tap_rows + LINES - 1; r++) {
-            const int64_t low = r < a->tap_rows ? 0 : r - a->tap_rows + 1;
-            const int64_t high = r < LINES ? r : LINES - 1;
-            switch (low * LINES + high) {
-                CASE(0, 0);
-                CASE(0, 1);
-                CASE(0, 2);
-                CASE(0, 3);
-                CASE(1, 3);
-                CASE(2, 3);
-                CASE(3, 3);
-            default:
-                __builtin_unreachable();
-            }
+    for (int64_t r = 0; r < a->tap_rows + LINES - 1; r++) {
+        const int64_t low = r < a->tap_rows ? 0 : r - a->tap_rows + 1;
+        const int64_t high = r < LINES ? r : LINES - 1;
+        switch (low * LINES + high) {
+            CASE(0, 0);
+            CASE(0, 1);
+            CASE(0, 2);
+            CASE(0, 3);
+            CASE(1, 3);
+            CASE(2, 3);
+            CASE(3, 3);
+        default:
+            __builtin_unreachable();
         }
     }
 #undef CASE
-    UNROLL for (int l = 0; l < lines; l++) {
+    UNROLL for (int l = 0; l < LINES; l++) {
         element *dst = AT(element, a->dst, l * a->dst_rs) + i;
         UNROLL for (int v = 0; v < count; v++)
             store_past(dst + v * LANES, sums[l][v], stream);
     }
 }
+#endif
 
 /* Some vectors of all rows of results, from element i on, of a square kernel or of the product of a
  * row and a column. `parts[j]` are the sums of results that see the next row of pixels by row j of
@@ -183,12 +184,12 @@ static __attribute__((noinline)) void filter_lanes(arguments *a, int64_t i) {
     }
 typedef void part(arguments *a, int64_t i, const int64_t stream);
 
-PART(one_vector, filter_vectors(a, i, 1, 1, 0); (void)stream)
-PART(some_vectors, filter_vectors(a, i, 1, MANY, stream))
-PART(some_columns, filter_columns(a, i, stream))
+PART(one_vector, filter_row(a, i, 1, 0, 0); (void)stream)
+PART(some_vectors, filter_row(a, i, MANY, 0, stream))
+PART(some_columns, filter_row(a, i, MANY, 1, stream))
 #if SHARES
-PART(one_of_four, filter_vectors(a, i, LINES, 1, 0); (void)stream)
-PART(some_of_four, filter_vectors(a, i, LINES, WIDE, stream))
+PART(one_of_four, filter_four(a, i, 1, 0); (void)stream)
+PART(some_of_four, filter_four(a, i, WIDE, stream))
 #endif
 #if STRIPS
 #define STRIP_OF(side, kind, product)                                                              \
