@@ -42,8 +42,9 @@ INLINE void filter_row(arguments *a, int64_t i, const int count, const int down,
                 sums[v] = multiply_add(weight, from[v], sums[v]);
         }
     }
+    element *dst = (element *)a->dst + i;
     UNROLL for (int v = 0; v < count; v++)
-        store_past((element *)a->dst + i + v * LANES, sums[v], stream);
+        store_past(dst + v * LANES, sums[v], stream);
 }
 
 #if SHARES

@@ -8,9 +8,11 @@ from functools import partial
 import numpy as np
 import pytest
 
+from pplconv import planner
 from pplconv.imaging import Compose, box, filter2d
 from pplconv.imaging.means import means_of as loops_of
 from pplconv.imaging.rounding import Exact
+from pplconv.numerics import numerics_of
 from tests.imaging.image_reference import BORDERS, windows_of
 from tests.levels import allowed_isas
 
@@ -163,7 +165,13 @@ def test_which_are_means():
     assert is_mean(np.full((3, 3), 1 / 9), "int16", "int16")
     assert not is_mean(np.full((33, 33), 1 / 33**2))
     assert is_mean(np.full((31, 31), 1 / 961), "uint8", "uint8")
-    assert not is_mean(np.full((16, 16), 1 / 256), "uint8", "uint8")
+    # Smaller squares of bytes are summed up in 16 bits, but where AVX2 is faster so.
+    with_avx2 = planner.best_isa(numerics_of("f32", "f32")) == "avx2"
+    for side, width in ((16, 1000), (10, 1000), (9, 512), (6, 64)):
+        taps = np.full((side, side), 1 / side**2)
+        assert is_mean(taps, "uint8", "uint8", width) == with_avx2
+    assert not is_mean(np.full((9, 9), 1 / 81), "uint8", "uint8", 513)
+    assert not is_mean(np.full((5, 5), 1 / 25), "uint8", "uint8", 64)
     assert not is_mean(np.full((3, 5), 1 / 15))
     assert not is_mean(np.full((3, 3), 2 / 9))
     assert not is_mean(np.full((3, 3), 0.1))
