@@ -143,6 +143,7 @@ cdef inline void sum_strip(const IntegerLines *j, const Tensors *t, int64_t firs
     cdef int64_t i, k, numbers = j.channels * j.reader.element, end = start + pixels
     cdef char *sums = scratch + j.sums_place
     cdef char *value = scratch + j.value_place
+    cdef char *number
     cdef Part longest, part
     cdef bint has_longest = part_of(runs + RUN * j.longest_run, start, end, &longest)
     a.kind, a.dst_rs, a.taps = j.kind, j.sums_pitch, j.tap_rows
@@ -160,8 +161,15 @@ cdef inline void sum_strip(const IntegerLines *j, const Tensors *t, int64_t firs
                     sums + k * j.sums_pitch + part.to * numbers,
                     sums + k * j.sums_pitch + (longest.to + part.at - longest.at) * numbers,
                     part.count * numbers)
-        else:
+        elif part.at >= 0:
             sum_columns_of(j, &a, rows, value, part.at, sums + part.to * numbers, part.count)
+        else:
+            # All sums of the value are one number.
+            sum_columns_of(j, &a, rows, value, part.at, sums + part.to * numbers, 1)
+            for k in range(PPLCONV_PIXEL_LINES):
+                number = sums + k * j.sums_pitch + part.to * numbers
+                pplconv_repeat(number + j.reader.element, number, part.count * j.channels - 1,
+                               j.reader.element)
 
 
 cdef inline void sum_windows(const IntegerLines *j, const Tensors *t, const char **rows,
