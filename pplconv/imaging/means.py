@@ -29,8 +29,8 @@ _PIXELS = (np.dtype(np.uint16), np.dtype(np.int16), np.dtype(np.uint8))
 _SIDES = range(3, 33)
 # Squares of bytes whose sums of 16 bits stay in registers.
 _SMALL = 5
-# Sums of 16 bits are faster for squares of bytes of up to so many rows, in rows of more than so many
-# bytes: they are made row by row. With AVX-512 this is known of squares of up to 16 rows alone.
+# Up to so many rows of a square of bytes, sums of 16 bits, which are made row by row, are faster in
+# images whose rows have more than so many bytes. With AVX-512 they are in all images.
 _SHORT_ROWS = {"avx2": (9, 512)}
 _MOST_SHORT_ROWS = (16, 0)
 # All integers up to this one are floats.
@@ -62,7 +62,9 @@ def means_of(
         return None
     step = channels * pixel.itemsize
     isa = planner.best_isa(numerics_of("f32", "f32"))
-    if isa is None or not has_means(isa) or pixel.itemsize == 1 and side <= _SMALL:
+    if isa is None or not has_means(isa):
+        return None
+    if pixel.itemsize == 1 and side <= _SMALL:
         return None
     short_rows, narrow = _SHORT_ROWS.get(isa, _MOST_SHORT_ROWS)
     if pixel.itemsize == 1 and side <= short_rows and width * step > narrow:
