@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pplconv
 from benchmarks.chains import INPUT, model_of
-from benchmarks.corpus import name_of
+from benchmarks.corpus import CorpusError, name_of
 from benchmarks.recorded_bands import Chain, Chains, Height, load, recorded
 from benchmarks.tables import NONE, Table
 from benchmarks.tool import Run, command, new_parser
-from pplconv.planner.target import elsewhere
+from pplconv.planner.target import elsewhere, here
 
 Groups = Sequence[tuple[int, int, int]]
 
@@ -69,7 +69,15 @@ def choice(chains: Chains, name: str) -> Groups:
 
 
 def judge(chains: Chains) -> list[Verdict]:
-    """Look the choices of the present model up."""
+    """Look the choices of the present model up.
+
+    Raises
+    ------
+    CorpusError
+        If this CPU lacks the instruction set: a network that is compiled packs its weights.
+    """
+    if chains.of.isa not in here().machine.usable_isas():
+        raise CorpusError(f"weights are packed by kernels of {chains.of.isa}, which this CPU lacks")
     found = []
     for case in chains.cases:
         groups = choice(chains, case.name)
@@ -139,9 +147,10 @@ def main(run: Run) -> int:
     for path in run.chosen.files or recorded():
         with run.refusing():
             chains = load(path)
+            verdicts = judge(chains)
         for about in chains.runs:
             print(f"{about['date']}: {about['method']}. {about['remark']}".rstrip())
-        print(table_of(name_of(path), judge(chains)).text(), end="\n\n", flush=True)
+        print(table_of(name_of(path), verdicts).text(), end="\n\n", flush=True)
     return 0
 
 

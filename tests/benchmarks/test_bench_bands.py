@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,7 +33,18 @@ def test_every_file_has_a_floor_and_no_other():
     assert sorted(FLOORS) == [name_of(path) for path in FILES]
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+def isa_of(path):
+    return name_of(path).rsplit("-", 1)[1]
+
+
+# Networks are compiled, and the kernels of that instruction set pack their weights.
+executable = [
+    pytest.param(path, marks=pytest.mark.needs_isa(isa_of(path)), id=name_of(path))
+    for path in FILES
+]
+
+
+@pytest.mark.parametrize("path", executable)
 def test_the_model_chooses_as_well_as_it_did(path):
     verdicts = judge_bands.judge(load(path))
     mean, worst = FLOORS[name_of(path)]
@@ -41,6 +53,16 @@ def test_the_model_chooses_as_well_as_it_did(path):
     assert min(v.ratio for v in verdicts) >= worst
     assert judge_bands.mean(v.gain for v in verdicts) >= GAIN
     assert min(v.gain for v in verdicts) >= LOSS
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_cpu_without_the_instruction_set_is_refused(path, monkeypatch):
+    machine = judge_bands.here().machine
+    lacking = SimpleNamespace(machine=SimpleNamespace(usable_isas=lambda: ("portable",)))
+    monkeypatch.setattr(judge_bands, "here", lambda: lacking)
+    with pytest.raises(CorpusError, match=f"kernels of {isa_of(path)}, which this CPU lacks"):
+        judge_bands.judge(load(path))
+    assert "portable" in machine.usable_isas()
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

@@ -25,6 +25,19 @@ CONV = {"QuantizeLinear": 1, "QuantizedConv": 1, "DequantizeLinear": 1}
 LINEAR = {"QuantizeLinear": 1, "QuantizedLinear": 1, "DequantizeLinear": 1}
 
 
+def drawn_integers(rng: np.random.Generator, dtype: Any, shape: Sequence[int]) -> np.ndarray:
+    """Draw any integers of a type."""
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def drawn_weights(rng: np.random.Generator, dtype: Any, shape: Sequence[int]) -> np.ndarray:
+    """Draw weights with which onnxruntime does not saturate on CPUs without VNNI (ORT#14642)."""
+    if np.dtype(dtype) != S8:
+        return drawn_integers(rng, dtype, shape)
+    return rng.integers(-64, 65, shape).astype(dtype)
+
+
 class Quantized(Graph):
     """A graph of values that are quantized by scale, zero point and type."""
 
@@ -63,9 +76,9 @@ class Quantized(Graph):
         return self.array(node.input[1])
 
     def integers(self, *shape: int, dtype: Any = U8, known: bool = False) -> str:
-        """An input, or a constant, of any integers of a type."""
-        limits = np.iinfo(dtype)
-        array = self.rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+        """An input of any integers of a type, or constant weights, see `drawn_weights`."""
+        draw = drawn_weights if known else drawn_integers
+        array = draw(self.rng, dtype, shape)
         if known:
             return self.constant(array, dtype)
         name = self.input(*shape, dtype=dtype)

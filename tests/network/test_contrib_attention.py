@@ -8,6 +8,7 @@ import pytest
 
 from pplconv.network.session import InferenceSession
 from tests.network.graphs import Graph
+from tests.network.quantizing import drawn_integers, drawn_weights
 from tests.network.running import (
     by_onnxruntime,
     compare_models,
@@ -166,9 +167,8 @@ def test_a_layer_of_an_encoder(g):
 
 
 def integers(g: Graph, dtype, *shape: int, known: bool = False) -> str:
-    """An input, or a constant, of any integers."""
-    limits = np.iinfo(dtype)
-    array = g.rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+    """An input of any integers, or constant weights."""
+    array = (drawn_weights if known else drawn_integers)(g.rng, dtype, shape)
     if known:
         return g.constant(array, dtype)
     name = g.input(*shape, dtype=dtype)
@@ -178,7 +178,9 @@ def integers(g: Graph, dtype, *shape: int, known: bool = False) -> str:
 
 def quantized(g: Graph, x_type, w_type, channels: int) -> list[str]:
     """Operands of products: integers, scales of columns, zero points."""
-    x, w = integers(g, x_type, 2, 5, 8), integers(g, w_type, 8, channels, known=True)
+    x = integers(g, x_type, 2, 5, 8)
+    draw = drawn_integers if x_type == w_type else drawn_weights
+    w = g.constant(draw(g.rng, w_type, (8, channels)), w_type)
     scale = g.constant(g.rng.uniform(0.01, 0.02, channels))
     zeros = g.constant(7, x_type), g.constant(3 if w_type == np.uint8 else 0, w_type)
     return [x, w, g.constant(0.02), scale, *zeros]
