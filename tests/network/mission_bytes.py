@@ -14,6 +14,7 @@ import onnx
 from onnx import helper
 
 from tests.network.models import model_of
+from tests.network.quantizing import drawn_weights
 
 __all__ = ["BYTES_CASES", "BytesCase"]
 
@@ -73,7 +74,7 @@ def _product(
     inner = (6 // attributes.get("group", 1), *(kernel,) * axes)
     arrays = {
         "x": rng.standard_normal(x.shape).astype(np.float32) if floats else x,
-        "w": rng.integers(-127, 128, (_OUT, *inner)).astype(np.int8),
+        "w": drawn_weights(rng, np.int8, (_OUT, *inner)),
         "b": rng.integers(-500, 500, _OUT).astype(np.int32), "sx": _SCALE, "zx": x_zero,
         "sw": scales, "zw": np.zeros(_OUT, np.int8), "sb": _SCALE * scales, "sy": _STORED,
         "zy": y_zero,
