@@ -236,7 +236,6 @@ static inline vector load_between(const element *p, int64_t begin, int64_t end) 
 }
 #endif
 
-/* The first n elements, fewer than LANES, from one place to another. */
 /* Bytes of a line of a cache. Stores past the caches are fast where they fill lines one by one. */
 enum { CACHE_LINE = 64 };
 
@@ -262,6 +261,7 @@ static inline int64_t before_line(const element *p) {
     return (int64_t)(-(uintptr_t)p % CACHE_LINE / sizeof(element));
 }
 
+/* The first n elements, fewer than LANES, from one place to another. */
 static inline void copy_lanes(element *dst, const element *src, int64_t n) {
 #if PPLCONV_VECTOR_BYTES == 32
     const int64_t half = LANES / 2;

@@ -1,6 +1,6 @@
 /* Sums of columns of pixels, which are integers, in four rows: a vector of pixels is loaded and
  * converted once for all rows that see it. The sums stay in registers. */
-#include "lanes.h"
+#include "pixels.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
@@ -9,41 +9,6 @@
 enum { LINES = PPLCONV_PIXEL_LINES, WIDE = PPLCONV_VECTOR_BYTES == 64 ? 4 : 2 };
 
 typedef const struct pplconv_pixel_columns_args arguments;
-typedef int32_t words __attribute__((vector_size(4 * LANES)));
-
-/* A vector of pixels of a kind. */
-#define LOAD(type)                                                                                 \
-    ({                                                                                             \
-        typedef type few                                                                           \
-            __attribute__((vector_size(LANES * sizeof(type)), aligned(1), may_alias));             \
-        __builtin_convertvector(__builtin_convertvector(*(const few *)from, words), vector);       \
-    })
-
-INLINE vector load_pixels(const char *from, const int64_t kind) {
-#if PPLCONV_VECTOR_BYTES == 64 && !PPLCONV_F64
-    const __m256i *two = (const __m256i *)from;
-    const __m512i whole =
-        kind == PPLCONV_PIXELS_U8    ? _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from))
-        : kind == PPLCONV_PIXELS_U16 ? _mm512_cvtepu16_epi32(_mm256_loadu_si256(two))
-                                     : _mm512_cvtepi16_epi32(_mm256_loadu_si256(two));
-    return (vector)_mm512_cvtepi32_ps(whole);
-#elif PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_VECTOR_BYTES == 32 && !PPLCONV_F64)
-    const __m128i *few = (const __m128i *)from;
-    const __m256i whole = kind == PPLCONV_PIXELS_U8 ? _mm256_cvtepu8_epi32(_mm_loadl_epi64(few))
-                          : kind == PPLCONV_PIXELS_U16
-                              ? _mm256_cvtepu16_epi32(_mm_loadu_si128(few))
-                              : _mm256_cvtepi16_epi32(_mm_loadu_si128(few));
-#if PPLCONV_F64
-    return (vector)_mm512_cvtepi32_pd(whole);
-#else
-    return (vector)_mm256_cvtepi32_ps(whole);
-#endif
-#else
-    if (kind == PPLCONV_PIXELS_U8) return LOAD(uint8_t);
-    if (kind == PPLCONV_PIXELS_U16) return LOAD(uint16_t);
-    return LOAD(int16_t);
-#endif
-}
 
 /* Add a row of pixels to the rows of sums from low to high; it is row `row` of those seen. */
 INLINE void add_row(arguments *a, const vector *x, int64_t row, vector (*sums)[WIDE], const int low,

@@ -1,18 +1,7 @@
 /* Pixels of an image as numbers that filters compute with. */
-#include "lanes.h"
+#include "pixels.h"
 
 #define INLINE static inline __attribute__((always_inline))
-
-/* x86 widens a vector of small integers by one instruction, which compilers do not find. */
-#if PPLCONV_VECTOR_BYTES == 64 && !PPLCONV_F64
-#define WIDEN(name, x) _mm512_##name(x)
-#define LOAD_BYTES(from) _mm_loadu_si128((const __m128i *)(from))
-#define LOAD_HALVES(from) _mm256_loadu_si256((const __m256i *)(from))
-#elif PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_VECTOR_BYTES == 32 && !PPLCONV_F64)
-#define WIDEN(name, x) _mm256_##name(x)
-#define LOAD_BYTES(from) _mm_loadl_epi64((const __m128i *)(from))
-#define LOAD_HALVES(from) _mm_loadu_si128((const __m128i *)(from))
-#endif
 
 #define READ(type)                                                                                 \
     do {                                                                                           \
@@ -23,24 +12,13 @@
 typedef const struct pplconv_read_pixels_args arguments;
 
 #ifdef WIDEN
-typedef int32_t words __attribute__((vector_size(4 * LANES)));
-
-INLINE vector read_vector(const char *from, const int64_t kind) {
-    const words whole = kind == PPLCONV_PIXELS_U8   ? (words)WIDEN(cvtepu8_epi32, LOAD_BYTES(from))
-                        : kind == PPLCONV_PIXELS_S8 ? (words)WIDEN(cvtepi8_epi32, LOAD_BYTES(from))
-                        : kind == PPLCONV_PIXELS_U16
-                            ? (words)WIDEN(cvtepu16_epi32, LOAD_HALVES(from))
-                            : (words)WIDEN(cvtepi16_epi32, LOAD_HALVES(from));
-    return __builtin_convertvector(whole, vector);
-}
-
 /* A vector of integers or more; the last vector reaches back. */
 INLINE void read_integers(arguments *a, const int64_t kind, const int64_t size) {
     const char *src = a->src;
     element *dst = a->dst;
     for (int64_t i = 0; i < a->count; i += LANES) {
         if (i + LANES > a->count) i = a->count - LANES;
-        *(unaligned_vector *)(dst + i) = read_vector(src + i * size, kind);
+        *(unaligned_vector *)(dst + i) = load_pixels(src + i * size, kind);
     }
 }
 #endif
