@@ -9,6 +9,7 @@ import pytest
 from pplconv.integrations import onnx_reference
 from pplconv.integrations.onnx_reference import make_conv, operators
 from tests.integrations.one_node import counted, evaluated, model_of
+from tests.network.quantizing import drawn_weights
 
 needs_onnxruntime = pytest.mark.unemulated("onnxruntime crashes there when it is imported")
 FLOATS = (np.float16, np.float32, np.float64)
@@ -103,13 +104,6 @@ def draw(rng, shape, dtype):
     return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
 
 
-def draw_weights(rng, shape, dtype):
-    """Draw weights with which onnxruntime does not saturate on CPUs without VNNI (ORT#14642)."""
-    if dtype == np.int8:
-        return rng.integers(-64, 65, shape).astype(dtype)
-    return draw(rng, shape, dtype)
-
-
 @needs_onnxruntime
 @pytest.mark.parametrize("w_zero", [None, np.array(5, np.uint8), np.array([7], np.uint8)], ids=str)
 @pytest.mark.parametrize("x_zero", [None, np.array(130, np.uint8)], ids=str)
@@ -152,7 +146,7 @@ def test_qlinear_conv(rng, calls, types, channels, shape, group):
         "x": draw(rng, (1, 6, 8, 9), x_type),
         "x_scale": np.full(shape, 0.5, np.float32),
         "x_zero": np.full(shape, 3, x_type),
-        "w": draw_weights(rng, (6, 6 // group, 3, 3), w_type),
+        "w": drawn_weights(rng, w_type, (6, 6 // group, 3, 3)),
         "w_scale": np.full(shape, 0.25, np.float32),
         "w_zero": np.full(shape, 0, w_type),
         "y_scale": np.full(shape, 37.3, np.float32),
@@ -175,7 +169,7 @@ def test_qlinear_conv(rng, calls, types, channels, shape, group):
 @pytest.mark.parametrize("shapes", SHAPES[:2], ids=str)
 @pytest.mark.parametrize("zeros", [0, 1, 2])
 def test_matmul_integer(rng, calls, zeros, shapes):
-    feeds = {"a": draw(rng, shapes[0], np.uint8), "b": draw_weights(rng, shapes[1], np.int8)}
+    feeds = {"a": draw(rng, shapes[0], np.uint8), "b": drawn_weights(rng, np.int8, shapes[1])}
     feeds |= dict([("a_zero", np.array(9, np.uint8)), ("b_zero", np.array([-3], np.int8))][:zeros])
     model = model_of("MatMulInteger", feeds)
     y = ours(model, feeds)
@@ -191,7 +185,7 @@ def test_qlinear_matmul(rng, calls, shapes):
         "a": draw(rng, shapes[0], np.uint8),
         "a_scale": np.array([0.5], np.float32),
         "a_zero": np.array([128], np.uint8),
-        "b": draw_weights(rng, shapes[1], np.int8),
+        "b": drawn_weights(rng, np.int8, shapes[1]),
         "b_scale": np.array(0.25, np.float32),
         "b_zero": np.array(0, np.int8),
         "y_scale": np.array(41.7, np.float32),
