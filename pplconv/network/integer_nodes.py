@@ -51,7 +51,6 @@ from .quantized_values import Quantization, quantization_of
 from .values import constant
 
 __all__ = [
-    "LEAST_WEIGHT",
     "MULTIPLIER",
     "PRODUCTS",
     "QUANTIZED_ADD",
@@ -66,6 +65,7 @@ __all__ = [
     "build_product",
     "centered",
     "dequantized",
+    "fits_units",
     "is_normal",
     "numbers",
     "offset_of",
@@ -91,9 +91,12 @@ ZERO = 5
 Array = npt.NDArray[Any]
 _INT32 = np.iinfo(np.int32)
 _SINGLE = np.finfo(np.float32)
-# A bias is rounded to a multiple of the product of scales. This error is smaller than the weights'
-# own rounding error, unless a channel's largest weight is much smaller than int8 allows.
+# Where results become integers, a bias may be rounded to a multiple of the product of scales: the
+# error is smaller than the weights' own rounding error, unless a channel's largest weight is much
+# smaller than int8 allows.
 LEAST_WEIGHT = 16
+# Largest error, of a bias, where results stay numbers.
+_NEAR = 1e-6
 # For the bias of a channel without weights, whose unit is free.
 _UNITS = 1 << 20
 
@@ -139,11 +142,14 @@ class Sums(NamedTuple):
         One for each channel.
     multiplier : ndarray of float64 or None
         One for each channel.
+    added : ndarray of float64 or None
+        A bias that is no multiple of the sums' units: to be added to the numbers.
     """
 
     weight: ir.Value | Array
     offset: Array
     multiplier: Array | None
+    added: Array | None = None
 
 
 def centered(weight: Array, zero: Array) -> Array:
@@ -161,6 +167,8 @@ def sums_of(
     axis: int,
     bias: Array | None = None,
     groups: int = 1,
+    *,
+    rounds: bool = False,
 ) -> Sums | None:
     """Describe the sums of products of quantized numbers and quantized weights.
 
@@ -177,13 +185,15 @@ def sums_of(
     groups : int
         Groups of input channels along the first axis, which is not `axis` then: each has as many
         output channels as that has.
+    rounds : bool, optional
+        Whether the bias may be rounded to the sums' units, as the results become integers: see
+        `fits_units`.
 
     Returns
     -------
     Sums or None
         None if the weights are anything else, if their scales differ along another axis, or if the
-        numbers do not suit the loops: sums beyond int32, factors beyond float32, a bias finer than
-        the sums.
+        numbers do not suit the loops: sums beyond int32, factors beyond float32.
     """
     node = None if weight is None else weight.producer()
     w = quantization_of(node)
@@ -199,21 +209,38 @@ def sums_of(
     scales = np.broadcast_to(w.scale.astype(np.float64), integers.shape[axis : axis + 1])
     units = x.scale.astype(np.float64) * np.tile(scales, groups)
     biases = np.zeros(channels) if bias is None else bias
+    if not np.isfinite(biases).all():
+        return None
     # A channel without weights is only its bias, in a unit that holds it.
     empty = ~rows.any(1)
     units = np.where(empty, np.where(biases == 0, 1.0, np.abs(biases) / _UNITS), units)
-    if not np.isfinite(biases).all() or not is_normal(units):
+    if not is_normal(units):
         return None
-    rounded = np.rint(biases / units)
-    near = np.abs(rounded * units - biases) <= 1e-6 * np.abs(biases)
-    fine = np.abs(rows.astype(np.int32)).max(1, initial=0) >= LEAST_WEIGHT
-    if not (near | fine).all() or np.abs(rounded).max(initial=0) > _INT32.max:
-        return None
-    offset = offset_of(rows, rounded.astype(np.int64), x)
+    fits = fits_units(biases, units, np.abs(rows.astype(np.int32)).max(1, initial=0), rounds)
+    inner = np.where(fits, biases, 0)
+    offset = offset_of(rows, np.rint(inner / units).astype(np.int64), x)
     if offset is None:
         return None
     kept = source if centred is integers else centred
-    return Sums(kept, offset, units)
+    return Sums(kept, offset, units, None if fits.all() else biases - inner)
+
+
+def fits_units(bias: Array, units: Array, largest: Array, rounds: bool) -> Array:
+    """Whether numbers may be rounded to multiples of sums' units, for each channel.
+
+    Parameters
+    ----------
+    bias, units : ndarray of float64
+        The numbers and the units.
+    largest : ndarray of int
+        The largest magnitude of each channel's weights.
+    rounds : bool
+        Whether the results become integers; else only what stays the same in float32 fits.
+    """
+    whole = np.rint(bias / units)
+    near = np.abs(whole * units - bias) <= _NEAR * np.abs(bias)
+    fine = largest >= LEAST_WEIGHT if rounds else False
+    return np.asarray((near | fine) & (np.abs(whole) <= _INT32.max))
 
 
 def rows_of(weight: Array, axis: int, groups: int = 1) -> Array:

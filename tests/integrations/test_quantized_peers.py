@@ -15,6 +15,7 @@ import pytest
 import pplconv
 from tests import quantized_reference as reference
 from tests.integrations.one_node import evaluated, model_of
+from tests.network.quantizing import drawn_integers, drawn_weights
 
 pytestmark = pytest.mark.unemulated("onnxruntime crashes there when it is imported")
 F32, S8, U8 = np.float32, np.int8, np.uint8
@@ -40,17 +41,6 @@ def by_onnxruntime(op, feed, output, **attributes):
     )
     first = next(iter(feed))
     return session.run(None, {first: feed[first]})[0]
-
-
-def weights(rng, dtype, shape):
-    """Draw weights with which onnxruntime does not saturate on CPUs without VNNI (ORT#14642)."""
-    low, high = (-64, 64) if dtype is S8 else (0, 256)
-    return rng.integers(low, high, shape).astype(dtype)
-
-
-def integers(rng, dtype, shape=()):
-    info = np.iinfo(dtype)
-    return rng.integers(info.min, info.max + 1, shape).astype(dtype)
 
 
 def scale(rng, powers, shape=()):
@@ -81,20 +71,22 @@ def conv_case(rng, x_type, w_type, y_type, powers, per_channel, w_zero_each=Fals
     """Draw operands of QLinearConv in its order."""
     oc, channels = 7, 5
     feed = {
-        "x": integers(rng, x_type, (2, channels, 9, 8)),
+        "x": drawn_integers(rng, x_type, (2, channels, 9, 8)),
         "x_scale": scale(rng, powers),
-        "x_zero_point": integers(rng, x_type),
-        "w": weights(rng, w_type, (oc, channels, 3, 3)),
+        "x_zero_point": drawn_integers(rng, x_type),
+        "w": drawn_weights(rng, w_type, (oc, channels, 3, 3)),
         "w_scale": scale(rng, powers, (oc,) if per_channel else ()),
         "w_zero_point": np.zeros((oc,) if per_channel else (), w_type),
         "y_scale": F32(0.25 if powers else 0.2),
-        "y_zero_point": np.asarray(integers(rng, y_type) if y_zero is None else y_zero, y_type),
+        "y_zero_point": np.asarray(
+            drawn_integers(rng, y_type) if y_zero is None else y_zero, y_type
+        ),
         "bias": rng.integers(-4000, 4001, oc).astype(np.int32),
     }
     if w_zero_each:
-        feed["w_zero_point"] = integers(rng, w_type, (oc,))
+        feed["w_zero_point"] = drawn_integers(rng, w_type, (oc,))
     elif not per_channel:
-        feed["w_zero_point"] = np.asarray(integers(rng, w_type) // 4, w_type)
+        feed["w_zero_point"] = np.asarray(drawn_integers(rng, w_type) // 4, w_type)
     return {name: np.asarray(value) for name, value in feed.items()}
 
 
@@ -273,10 +265,10 @@ def test_tflite_rounds_twice():
 def test_conv_integer(rng, x_type, w_type):
     """All engines agree; onnxruntime lacks some types."""
     feed = {
-        "x": integers(rng, x_type, (2, 4, 8, 9)),
-        "w": weights(rng, w_type, (6, 2, 3, 2)),
-        "x_zero_point": np.asarray(integers(rng, x_type)),
-        "w_zero_point": np.asarray(integers(rng, w_type)),
+        "x": drawn_integers(rng, x_type, (2, 4, 8, 9)),
+        "w": drawn_weights(rng, w_type, (6, 2, 3, 2)),
+        "x_zero_point": np.asarray(drawn_integers(rng, x_type)),
+        "w_zero_point": np.asarray(drawn_integers(rng, w_type)),
     }
     geometry, attributes = {**GEOMETRY, "groups": 2}, {**ATTRIBUTES, "group": 2}
     got = pplconv.conv2d_integer(**feed, **geometry)
@@ -285,7 +277,7 @@ def test_conv_integer(rng, x_type, w_type):
     if (x_type, w_type) in RUNTIME_TYPES:
         theirs = by_onnxruntime("ConvInteger", feed, np.int32, **attributes)
         np.testing.assert_array_equal(got, theirs)
-    feed["w_zero_point"] = integers(rng, w_type, (6,))
+    feed["w_zero_point"] = drawn_integers(rng, w_type, (6,))
     got = pplconv.conv2d_integer(**feed, **geometry)
     np.testing.assert_array_equal(got, by_onnx("ConvInteger", feed, np.int32, **attributes))
 
@@ -296,14 +288,14 @@ def test_conv_integer(rng, x_type, w_type):
 )
 def test_matmul_integer(rng, shapes, a_type, b_type):
     feed = {
-        "a": integers(rng, a_type, shapes[0]),
-        "b": weights(rng, b_type, shapes[1]),
-        "a_zero_point": np.asarray(integers(rng, a_type)),
-        "b_zero_point": np.asarray(integers(rng, b_type)),
+        "a": drawn_integers(rng, a_type, shapes[0]),
+        "b": drawn_weights(rng, b_type, shapes[1]),
+        "a_zero_point": np.asarray(drawn_integers(rng, a_type)),
+        "b_zero_point": np.asarray(drawn_integers(rng, b_type)),
     }
     for each in (False, True):
         if each:
-            feed["b_zero_point"] = integers(
+            feed["b_zero_point"] = drawn_integers(
                 rng, b_type, (7,) if len(shapes[1]) == 2 else (*shapes[1][:-2], 1, 7)
             )
         got = pplconv.matmul_integer(**feed)
@@ -313,8 +305,8 @@ def test_matmul_integer(rng, shapes, a_type, b_type):
 
 def test_zero_points_of_each_row(rng):
     feed = {
-        "a": integers(rng, U8, (4, 9)), "b": weights(rng, S8, (9, 7)),
-        "a_zero_point": integers(rng, U8, (4,)),
+        "a": drawn_integers(rng, U8, (4, 9)), "b": drawn_weights(rng, S8, (9, 7)),
+        "a_zero_point": drawn_integers(rng, U8, (4,)),
     }  # fmt: skip
     full = {**feed, "a_zero_point": feed["a_zero_point"].reshape(4, 1)}
     got = pplconv.matmul_integer(**feed)
@@ -333,11 +325,11 @@ def test_zero_points_of_each_row(rng):
 def test_qlinear_matmul(rng, each, powers, a_type, b_type):
     for shapes in (((5, 9), (9, 7)), ((3, 5, 9), (9, 7))):
         feed = {
-            "a": integers(rng, a_type, shapes[0]), "a_scale": scale(rng, powers),
-            "a_zero_point": integers(rng, a_type), "b": weights(rng, b_type, shapes[1]),
+            "a": drawn_integers(rng, a_type, shapes[0]), "a_scale": scale(rng, powers),
+            "a_zero_point": drawn_integers(rng, a_type), "b": drawn_weights(rng, b_type, shapes[1]),
             "b_scale": scale(rng, powers, (7,) if each else ()),
             "b_zero_point": np.zeros((7,) if each else (), b_type),
-            "y_scale": F32(0.25 if powers else 0.3), "y_zero_point": integers(rng, a_type),
+            "y_scale": F32(0.25 if powers else 0.3), "y_zero_point": drawn_integers(rng, a_type),
         }  # fmt: skip
         feed = {name: np.asarray(value) for name, value in feed.items()}
         moved = [feed[n].astype(np.int64) - feed[f"{n}_zero_point"] for n in ("a", "b")]

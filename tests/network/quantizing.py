@@ -25,7 +25,7 @@ CONV = {"QuantizeLinear": 1, "QuantizedConv": 1, "DequantizeLinear": 1}
 LINEAR = {"QuantizeLinear": 1, "QuantizedLinear": 1, "DequantizeLinear": 1}
 
 
-def drawn_integers(rng: np.random.Generator, dtype: Any, shape: Sequence[int]) -> np.ndarray:
+def drawn_integers(rng: np.random.Generator, dtype: Any, shape: Sequence[int] = ()) -> np.ndarray:
     """Draw any integers of a type."""
     limits = np.iinfo(dtype)
     return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)

@@ -179,8 +179,7 @@ def integers(g: Graph, dtype, *shape: int, known: bool = False) -> str:
 def quantized(g: Graph, x_type, w_type, channels: int) -> list[str]:
     """Operands of products: integers, scales of columns, zero points."""
     x = integers(g, x_type, 2, 5, 8)
-    draw = drawn_integers if x_type == w_type else drawn_weights
-    w = g.constant(draw(g.rng, w_type, (8, channels)), w_type)
+    w = integers(g, w_type, 8, channels, known=True)
     scale = g.constant(g.rng.uniform(0.01, 0.02, channels))
     zeros = g.constant(7, x_type), g.constant(3 if w_type == np.uint8 else 0, w_type)
     return [x, w, g.constant(0.02), scale, *zeros]

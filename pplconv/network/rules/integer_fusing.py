@@ -2,11 +2,13 @@
 
 A DequantizeLinear before each operand turns a product into one of integers, which gives float32 at
 first. It then absorbs a bias, a quantized residual, a clamp, and finally the QuantizeLinear after
-them. Other readers of a dequantized value are not affected.
+them. A bias that is no multiple of the sums' units is added to numbers that stay numbers. Other
+readers of a dequantized value are not affected.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,6 @@ import onnx_ir as ir
 
 from ..fused_nodes import DOMAIN
 from ..integer_nodes import (
-    LEAST_WEIGHT,
     MULTIPLIER,
     PRODUCTS,
     QUANTIZED_CONV,
@@ -25,6 +26,7 @@ from ..integer_nodes import (
     Sums,
     build_product,
     dequantized,
+    fits_units,
     is_normal,
     rows_of,
     sums_of,
@@ -39,6 +41,35 @@ from .gated import GATES, is_open
 __all__ = ["RULES", "stored_as"]
 
 _ATTRIBUTES = ("strides", "pads", "dilations", "group", "kernel_shape")
+# Operators that a product's store may absorb before it quantizes.
+_BETWEEN = ("Add", "Clip", "HardSwish", "Mul", "Relu")
+
+
+def _becomes_integers(y: ir.Value, steps: int = 8) -> bool:
+    """Whether all readers of a product's numbers quantize them, after few steps."""
+    readers = y.consumers()
+    return (
+        not y.is_graph_output()
+        and bool(readers)
+        and all(
+            reader.op_type == "QuantizeLinear"
+            or (
+                steps > 0
+                and reader.op_type in _BETWEEN
+                and _becomes_integers(reader.outputs[0], steps - 1)
+            )
+            for reader in readers
+        )
+    )
+
+
+def _with_added(op: Any, new: Any, y: ir.Value, sums: Sums, beside: Sequence[int] = ()) -> Any:
+    """Add the part of a bias that the sums have no units for."""
+    if sums.added is None:
+        return new
+    new.shape, new.dtype = y.shape, ir.DataType.FLOAT
+    array = sums.added.astype(np.float32).reshape(-1, *beside)
+    return op.Add(new, op.initializer(ir.tensor(array), name=f"{y.name}_added"))
 
 
 class _OfImages(Rule):
@@ -53,7 +84,9 @@ class _OfImages(Rule):
         assert found is not None and sums is not None
         node = y.producer()
         own = [node.attributes[name] for name in _ATTRIBUTES if name in node.attributes]
-        return build_product(op, self.integer, found[0], sums, str(y.name), found[1].one_zero, own)
+        zero = found[1].one_zero
+        new = build_product(op, self.integer, found[0], sums, str(y.name), zero, own)
+        return _with_added(op, new, y, sums, (1, 1))
 
     @staticmethod
     def _sums(x: ir.Value, w: ir.Value, y: ir.Value) -> Sums | None:
@@ -87,7 +120,9 @@ class Convolution(_OfImages):
     def _sums(x: ir.Value, w: ir.Value, y: ir.Value) -> Sums | None:
         found = dequantized(x)
         known, bias = _bias(y.producer(), 2)
-        return sums_of(found[1], w, 0, bias) if found is not None and known else None
+        if found is None or not known:
+            return None
+        return sums_of(found[1], w, 0, bias, rounds=_becomes_integers(y))
 
 
 class TransposedConvolution(_OfImages):
@@ -119,7 +154,9 @@ class TransposedConvolution(_OfImages):
         node, found = y.producer(), dequantized(x)
         groups = attribute_int(node, "group", 1)
         known, bias = _bias(node, 2)
-        sums = sums_of(found[1], w, 1, bias, groups) if found is not None and known else None
+        if found is None or not known:
+            return None
+        sums = sums_of(found[1], w, 1, bias, groups, rounds=_becomes_integers(y))
         if sums is None:
             return None
         integers = sums.weight
@@ -196,9 +233,9 @@ class MatrixProduct(Rule):
         found, sums = dequantized(x), self._sums(x, w, y)
         assert found is not None and sums is not None
         own = [ir.AttrInt64("transB", attribute_int(y.producer(), "transB", 0))]
-        return build_product(
-            op, QUANTIZED_LINEAR, found[0], sums, str(y.name), found[1].one_zero, own
-        )
+        zero = found[1].one_zero
+        new = build_product(op, QUANTIZED_LINEAR, found[0], sums, str(y.name), zero, own)
+        return _with_added(op, new, y, sums)
 
     @staticmethod
     def _sums(x: ir.Value, w: ir.Value, y: ir.Value) -> Sums | None:
@@ -211,7 +248,7 @@ class MatrixProduct(Rule):
             bias = _columns(bias * float(node.attributes.get_float("beta", 1.0)), shape[axis])
             if bias is None:
                 return None
-        return sums_of(found[1], w, axis, bias)
+        return sums_of(found[1], w, axis, bias, rounds=_becomes_integers(y))
 
 
 def _columns(array: Any, columns: int) -> Any:
@@ -231,19 +268,20 @@ class Offset(Rule):
     def pattern(self, op: Any, c: Any) -> Any:
         """See `Rule`."""
         y = op.QuantizedLinear(_domain=DOMAIN, _allow_other_inputs=True, _outputs=["y"])
-        return op.Add(c, y) if self.first else op.Add(y, c)
+        left, right = (c, y) if self.first else (y, c)
+        return op.Add(left, right, _outputs=["z"])
 
-    def check(self, context: Any, c: ir.Value, y: ir.Value) -> bool:
+    def check(self, context: Any, c: ir.Value, y: ir.Value, z: ir.Value) -> bool:
         """See `Rule`."""
-        return is_open(y) and self._new(c, y) is not None
+        return is_open(y) and self._new(c, y, z) is not None
 
-    def rewrite(self, op: Any, c: ir.Value, y: ir.Value) -> Any:
+    def rewrite(self, op: Any, c: ir.Value, y: ir.Value, z: ir.Value) -> Any:
         """See `Rule`."""
-        new = op.initializer(ir.tensor(self._new(c, y)), name=f"{y.name}_offset")
+        new = op.initializer(ir.tensor(self._new(c, y, z)), name=f"{y.name}_offset")
         return with_numbers(op, y.producer(), {2: new})
 
     @staticmethod
-    def _new(c: ir.Value, y: ir.Value) -> Any:
+    def _new(c: ir.Value, y: ir.Value, z: ir.Value) -> Any:
         node, numbers, axes = y.producer(), numbers_of(c), rank(y)
         offset, units, w = (constant(node.inputs[port]) for port in (2, 3, 1))
         if numbers is None or offset is None or units is None or w is None or axes is None:
@@ -251,10 +289,11 @@ class Offset(Rule):
         if numbers.ndim > axes:
             return None
         more = _columns(numbers, len(offset))
-        # Weights of all channels must be large against the bias's rounding error: see `sums_of`.
+        if more is None:
+            return None
         across = 1 if attribute_int(node, "transB", 0) else 0
         largest = np.abs(w.astype(np.int32)).max(across, initial=0)
-        if more is None or not (largest >= LEAST_WEIGHT).all():
+        if not fits_units(more, units, largest, _becomes_integers(z)).all():
             return None
         new = offset.astype(np.float64) + np.rint(more / units)
         reach = np.abs(w.astype(np.int64)).sum(across) * 255 + np.abs(new)
