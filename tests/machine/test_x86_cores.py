@@ -253,4 +253,7 @@ def test_a_core_counts_on_some_slices_of_l3() -> None:
     assert granite.l3_share == 240 * MIB
     assert l3_share(granite) == 6 * 4032 * KIB
     assert l3_share(replace(granite, l3_bytes=8 * MIB)) == 4 * MIB
+    # Fewer of AMD's: other machines use the rest of what two CPUs are shown.
+    zen = machine("AuthenticAMD 25 1 AMD EPYC", l3_bytes=32 * MIB, l3_cpus=2)
+    assert l3_share(zen) == 2 * 4096 * KIB < zen.l3_share
     assert l3_share(Machine(l3_bytes=MIB)) == MIB
