@@ -1,18 +1,25 @@
-/* Filters of 3x3 and 5x5 in floating point, of whole rows of an image, down strips of columns.
+/* Filters of 3x3 and 5x5 in floating point, of whole rows of an image.
  *
- * What a row of pixels gives to all results that see it is added to sums in registers. Pixels
- * outside are put into the first vector of a row and the last one, where they are loaded; pixels
- * beside are moved into place in registers. With AVX-512, strips of grey pixels are made so, too:
- * a load across two lines of a cache takes twice as long. */
+ * With AVX-512 they go down strips of columns: what a row of pixels gives to all results that see
+ * it is added to sums in registers. Strips of AVX2's fewer registers would be a line of a cache
+ * wide, and rows some KiB apart share few sets of L1. So there they go along the rows: taps of a
+ * row and a column leave their sums along rows in L1, and others make three rows of results
+ * together.
+ *
+ * Pixels outside are put into the first vector of a row and the last one, where they are loaded;
+ * pixels beside are moved into place in registers. With AVX-512, strips of grey pixels are made so,
+ * too: a load across two lines of a cache takes twice as long. */
 #include "lanes.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 10")
 
+#define ALONG_ROWS (PPLCONV_VECTOR_BYTES < 64)
+
 /* Vectors of a strip, the most rows and columns of its taps, pixels outside that a row sees, and
  * how many vectors are left to be summed up one by one. */
 enum {
-    STRIP = PPLCONV_VECTOR_BYTES == 64 ? 4 : 2,
+    STRIP = ALONG_ROWS ? 1 : 4,
     MOST_SIDE = 5,
     MOST_BORDER = 2 * (MOST_SIDE - 1),
     FEW = 2,
@@ -194,26 +201,139 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
     }
 }
 
-/* Parts of rows of results: a vector, or a strip. */
-typedef void part(arguments *a, int64_t i, const int64_t stream);
+#if ALONG_ROWS
+/* Vectors of results that are made in each row before the next one: the sums of the newest rows
+ * stay in L1, or not far from it. Vectors that are summed up together: of one row of sums, and of
+ * each of three rows of results. */
+enum { PIECE = 256, TOGETHER = 4, LINES = 3, BESIDE = 3 };
+
+/* Sums along a row of pixels, from vector v on. If they are the newest row of a column, `older` has
+ * the sums of its other rows, and the results are made. */
+INLINE void product_group(arguments *a, const element *src, vector *newest,
+                          const vector *const *older, element *dst, const vector *kept, int64_t v,
+                          const int side, const int64_t stream) {
+    const vector zero = {0};
+    vector sums[TOGETHER], parts[TOGETHER];
+    UNROLL for (int t = 0; t < side; t++) {
+        const unaligned_vector *from = (const unaligned_vector *)(src + t * a->step) + v;
+        UNROLL for (int k = 0; k < TOGETHER; k++)
+            sums[k] = multiply_add(kept[t], from[k], t ? sums[k] : zero);
+    }
+    UNROLL for (int k = 0; k < TOGETHER; k++)
+        newest[v + k] = sums[k];
+    if (!older) return;
+    UNROLL for (int j = 0; j < side; j++) {
+        UNROLL for (int k = 0; k < TOGETHER; k++) {
+            const vector x = j < side - 1 ? older[j][v + k] : sums[k];
+            parts[k] = multiply_add(kept[side + j], x, j ? parts[k] : zero);
+        }
+    }
+    UNROLL for (int k = 0; k < TOGETHER; k++)
+        store_past(dst + (v + k) * LANES, parts[k], stream);
+}
+
+/* Some vectors of all rows of results, from result i on, of a row and a column of taps. */
+INLINE void product_rows(arguments *a, int64_t i, int64_t count, const int side,
+                         const int64_t stream) {
+    vector ring[MOST_SIDE][PIECE], kept[KEPT];
+    UNROLL for (int t = 0; t < side; t++) {
+        kept[t] = splat(((const element *)a->weights)[t]);
+        kept[side + t] = splat(((const element *)a->down)[t]);
+    }
+    element *dst = (element *)a->dst + i;
+    int64_t at = 0;
+    for (int64_t r = 0; r < a->lines + side - 1; r++) {
+        const element *src = ((const element *const *)a->rows)[r] + i - a->left;
+        const vector *older[MOST_SIDE];
+        vector *newest = ring[at];
+        at = at + 1 < side ? at + 1 : 0;
+        /* The oldest row is the next one in the ring. */
+        UNROLL for (int j = 0; j < side - 1; j++)
+            older[j] = ring[at + j < side ? at + j : at + j - side];
+        for (int64_t v = 0; v < count; v += TOGETHER) {
+            const int reaches = v + TOGETHER > count;
+            if (reaches) v = count - TOGETHER;
+            if (r < side - 1) product_group(a, src, newest, NULL, dst, kept, v, side, 0);
+            else product_group(a, src, newest, older, dst, kept, v, side, reaches ? 0 : stream);
+        }
+        if (r >= side - 1) dst = AT(element, dst, a->dst_rs);
+    }
+}
+
+/* Vectors of one row of results or of three, from vector v on, of a square of taps. */
+INLINE void square_group(arguments *a, const element *const *rows, element *dst, int64_t v,
+                         const int side, const int lines, const int64_t stream) {
+    const vector zero = {0};
+    const element *weights = a->weights;
+    vector parts[LINES][BESIDE], x[BESIDE];
+    UNROLL for (int r = 0; r < side + lines - 1; r++) {
+        UNROLL for (int t = 0; t < side; t++) {
+            const unaligned_vector *from = (const unaligned_vector *)(rows[r] + t * a->step) + v;
+            UNROLL for (int k = 0; k < BESIDE; k++)
+                x[k] = from[k];
+            UNROLL for (int l = 0; l < lines; l++) {
+                if (r < l || r >= l + side) continue;
+                const vector weight = splat(weights[(r - l) * side + t]);
+                UNROLL for (int k = 0; k < BESIDE; k++)
+                    parts[l][k] = multiply_add(weight, x[k], r > l || t ? parts[l][k] : zero);
+            }
+        }
+    }
+    UNROLL for (int l = 0; l < lines; l++) {
+        element *to = AT(element, dst, l * a->dst_rs) + v * LANES;
+        UNROLL for (int k = 0; k < BESIDE; k++)
+            store_past(to + k * LANES, parts[l][k], stream);
+    }
+}
+
+/* Some vectors of all rows of results, from result i on, of a square of taps. */
+INLINE void square_rows(arguments *a, int64_t i, int64_t count, const int side,
+                        const int64_t stream) {
+    const element *rows[MOST_SIDE + LINES - 1];
+    element *dst = (element *)a->dst + i;
+    for (int64_t r = 0, lines; r < a->lines; r += lines) {
+        lines = a->lines - r < LINES ? 1 : LINES;
+        for (int64_t k = 0; k < side + lines - 1; k++)
+            rows[k] = ((const element *const *)a->rows)[r + k] + i - a->left;
+        for (int64_t v = 0; v < count; v += BESIDE) {
+            const int reaches = v + BESIDE > count;
+            if (reaches) v = count - BESIDE;
+            if (lines == LINES) square_group(a, rows, dst, v, side, LINES, reaches ? 0 : stream);
+            else square_group(a, rows, dst, v, side, 1, reaches ? 0 : stream);
+        }
+        dst = AT(element, dst, lines * a->dst_rs);
+    }
+}
+#endif
+
+/* Parts of rows of results: a vector, or more. */
 #define PART(name, ...)                                                                            \
-    static __attribute__((noinline)) void name(arguments *a, int64_t i, const int64_t stream) {    \
+    static __attribute__((noinline)) void name(arguments *a, int64_t i, int64_t count,             \
+                                               const int64_t stream) {                             \
         __VA_ARGS__;                                                                               \
     }
-#if PPLCONV_VECTOR_BYTES == 64
-#define GREY_OF(name, side, product)                                                               \
-    PART(grey_##name, filter_strip(a, i, side, product, STRIP, MOVED_GREY, stream))
+typedef void part(arguments *a, int64_t i, int64_t count, const int64_t stream);
+
+#define ONE_OF(name, side, product)                                                                \
+    PART(one_##name, filter_strip(a, i, side, product, 1, MOVED, 0); (void)count; (void)stream)
+ONE_OF(square_3, 3, 0)
+ONE_OF(square_5, 5, 0)
+ONE_OF(product_3, 3, 1)
+ONE_OF(product_5, 5, 1)
+#if ALONG_ROWS
+PART(some_square_3, square_rows(a, i, count, 3, stream))
+PART(some_square_5, square_rows(a, i, count, 5, stream))
+PART(some_product_3, product_rows(a, i, count, 3, stream))
+PART(some_product_5, product_rows(a, i, count, 5, stream))
 #else
-#define GREY_OF(name, side, product)
-#endif
 #define STRIPS_OF(name, side, product)                                                             \
-    GREY_OF(name, side, product)                                                                   \
-    PART(one_##name, filter_strip(a, i, side, product, 1, MOVED, 0); (void)stream)                 \
-    PART(some_##name, filter_strip(a, i, side, product, STRIP, LOADED, stream))
+    PART(grey_##name, filter_strip(a, i, side, product, STRIP, MOVED_GREY, stream); (void)count)   \
+    PART(some_##name, filter_strip(a, i, side, product, STRIP, LOADED, stream); (void)count)
 STRIPS_OF(square_3, 3, 0)
 STRIPS_OF(square_5, 5, 0)
 STRIPS_OF(product_3, 3, 1)
 STRIPS_OF(product_5, 5, 1)
+#endif
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     static part *const parts[2][2][2] = {
@@ -225,28 +345,37 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     part *const one = parts[product][larger][0];
     part *some = parts[product][larger][1];
     int grey = 0;
-#if PPLCONV_VECTOR_BYTES == 64
+#if !ALONG_ROWS
     static part *const greys[2][2] = {{grey_square_3, grey_square_5},
                                       {grey_product_3, grey_product_5}};
     grey = a->step == 1 && a->moves;
     if (grey) some = greys[product][larger];
 #endif
-    /* Strips make the results from `begin` up to `end`; loaded pixels all lie in the image. */
+    /* These parts make the results from `begin` up to `end`; loaded pixels all lie in the image. */
     const int64_t begin = grey ? 0 : a->left;
     const int64_t end = grey ? a->count : a->left + a->numbers - (a->side - 1) * a->step;
     int64_t i = 0, start = before_line(a->dst);
     while (start < begin) start += CACHE_LINE / sizeof(element);
     const int stream = a->stream && a->dst_rs % CACHE_LINE == 0 && start + STRIP * LANES <= end;
-    for (; i < (stream ? start : begin); i += LANES) one(a, i, 0);
+    for (; i < (stream ? start : begin); i += LANES) one(a, i, 1, 0);
     if (stream) i = start;
+#if ALONG_ROWS
+    const int64_t vectors = (end - i) / LANES, pieces = (vectors + PIECE - 1) / PIECE;
+    for (int64_t k = 0; k < pieces && vectors >= TOGETHER; k++) {
+        const int64_t count = vectors * (k + 1) / pieces - vectors * k / pieces;
+        some(a, i, count, stream);
+        i += count * LANES;
+    }
+#else
     /* If much is left, the last strip reaches back. */
     const int64_t few = end - begin < STRIP * LANES ? a->count : FEW * LANES;
     for (; end - i > few; i += STRIP * LANES) {
         const int reaches = i + STRIP * LANES > end;
         if (reaches) i = end - STRIP * LANES;
-        some(a, i, reaches ? 0 : stream);
+        some(a, i, STRIP, reaches ? 0 : stream);
     }
-    for (; i < a->count; i += LANES) one(a, i, 0);
+#endif
+    for (; i < a->count; i += LANES) one(a, i, 1, 0);
     if (a->stream) _mm_sfence();
     clean_registers();
 }

@@ -23,7 +23,9 @@ cdef extern from "pplconv_schedules.h" nogil:
 
 
 cdef enum:
-    # Rows of results of a call. Of a large image fewer: it is read from fewer places at once.
+    # Rows of results of a call, of a kernel that goes along rows, or down strips. Of a large image
+    # strips have fewer: it is read from fewer places at once.
+    MANY_LINES = 48
     LINES = 32
     FEW_LINES = 16
     LARGE = 1 << 22
@@ -37,9 +39,10 @@ cdef struct StripLines:
     # NULL if these loops do not take a filter.
     pplconv_kernel kernel
     # Rows of results, and of a band; rows and columns of taps; numbers of a pixel; whether the
-    # weights are a row and a column; whether lanes are moved rather than loaded again.
+    # weights are a row and a column; whether lanes are moved rather than loaded again; whether the
+    # kernel goes along rows.
     int64_t height, rows, side, step
-    bint product, stream, far, moves
+    bint product, stream, far, moves, along_rows
     # Numbers of a row of results; of a row of the image, from `shift` bytes on; and before these.
     int64_t count, numbers, shift, left, image_rs, result_rs
     # For each pixel outside, the number of its row that stands for it, or none.
@@ -57,7 +60,7 @@ cdef inline void take_strips(StripLines *s, int64_t tap_rows, int64_t tap_column
     if element == FLOAT_BYTES and tap_rows == tap_columns and tap_rows in (3, 5) and (
             (tap_rows - 1) * step <= beside):
         s.kernel = find_if_any("filter_strips", "f32", isa)
-    s.side, s.step = tap_rows, step
+    s.side, s.step, s.along_rows = tap_rows, step, not isa.startswith("avx512")
 
 
 cdef inline int64_t pixel_at(const int64_t *run, int64_t count, int64_t column) noexcept nogil:
@@ -91,6 +94,8 @@ cdef inline bint place_strips(StripLines *s, const int64_t *runs, int64_t count,
         return False
     s.left, s.numbers, s.shift = before * s.step, run[2] * s.step, run[1] * s.step * FLOAT_BYTES
     s.lines = FEW_LINES if s.count * s.height * FLOAT_BYTES > LARGE else LINES
+    if s.along_rows:
+        s.lines = MANY_LINES
     s.far = s.count * s.height * FLOAT_BYTES >= FAR
     return True
 
@@ -105,7 +110,7 @@ cdef inline void run_strip_lines(const StripLines *s, const Tensors *t, int64_t 
     """Filter a band, from the image's rows to the results."""
     cdef const int64_t *rows = <const int64_t *> t.arrays[ROWS]
     cdef int64_t first = task * s.rows, end = least(first + s.rows, s.height), k
-    cdef (const char *)[LINES + MOST_SIDE - 1] seen
+    cdef (const char *)[MANY_LINES + MOST_SIDE - 1] seen
     cdef pplconv_filter_strips_args a
     cdef bint filled = False
     a.rows, a.dst_rs, a.weights = seen, s.result_rs, t.arrays[WEIGHTS]
