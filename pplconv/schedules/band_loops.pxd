@@ -13,6 +13,8 @@ cdef class Bands(Work):
     cdef BandJob own
     # Whether rows of floating point are filtered as they are, and not in strips.
     cdef bint is_floats
+    # Whether strips of columns take a column and a row of any taps.
+    cdef bint columns_first
     cdef BoxLines floats
     cdef MirrorLines integers
     cdef PairLines pairs

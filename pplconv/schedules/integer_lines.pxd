@@ -57,8 +57,10 @@ cdef enum:
     # Rows of a block whose pixels are read as numbers, and rows that it sees.
     BLOCK_LINES = 8
     MOST_ROWS_SEEN = BLOCK_LINES + MOST_TAP_ROWS
-    # Bytes of a block, which leaves room for the image's rows in L1; numbers of a strip at least.
+    # Bytes of a block, which leaves room for the image's rows in L1, or lies in L2; numbers of a
+    # strip at least.
     BLOCK_BYTES = 28672
+    LONG_BLOCK_BYTES = 1 << 18
     LEAST_STRIP = 128
     # Pixels that are whole blocks of vectors, of any size and number of channels.
     WHOLE = 64
@@ -79,6 +81,8 @@ cdef struct IntegerLines:
     # Rows of results, and of a band; rows and columns of taps; whether the columns come first.
     int64_t height, rows, tap_rows, across
     bint separable
+    # Bytes of a block.
+    int64_t block_bytes
     # Channels, numbers of a row of results, pixels of a row with its border.
     int64_t channels, width, columns_read
     int64_t image_rs, result_rs
@@ -97,7 +101,7 @@ cdef inline int64_t lay_out_integers(IntegerLines *j) noexcept nogil:
     cdef int64_t pixels = j.width // j.channels, rows, numbers, place
     j.lines = PPLCONV_PIXEL_LINES if j.separable else BLOCK_LINES
     rows = j.lines + halo if j.separable else 2 * j.lines + halo
-    numbers = most(BLOCK_BYTES // (rows * element), LEAST_STRIP)
+    numbers = most(j.block_bytes // (rows * element), LEAST_STRIP)
     j.strip = most(numbers // j.channels, 1)
     if j.strip >= WHOLE:
         # No blocks that reach back, but at the end of a row.
