@@ -204,8 +204,8 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
 #if ALONG_ROWS
 /* Vectors of results that are made in each row before the next one: the sums of the newest rows
  * stay in L1, or not far from it. Vectors that are summed up together: of one row of sums, and of
- * each of three rows of results. */
-enum { PIECE = 256, TOGETHER = 4, LINES = 3, BESIDE = 3 };
+ * each of three rows of results. Bytes after which addresses have the same lowest bits. */
+enum { PIECE = 256, TOGETHER = 4, LINES = 3, BESIDE = 3, PAGE = 4096 };
 
 /* Sums along a row of pixels, from vector v on. If they are the newest row of a column, `older` has
  * the sums of its other rows, and the results are made. */
@@ -232,6 +232,12 @@ INLINE void product_group(arguments *a, const element *src, vector *newest,
         store_past(dst + (v + k) * LANES, parts[k], stream);
 }
 
+/* Ask for vectors of a row that is far away: CPUs foresee too few of its lines. */
+INLINE void ask_for(const element *from, const int many) {
+    UNROLL for (int k = 0; k < many * LANES; k += CACHE_LINE / (int)sizeof(element))
+        __builtin_prefetch(from + k);
+}
+
 /* Some vectors of all rows of results, from result i on, of a row and a column of taps. */
 INLINE void product_rows(arguments *a, int64_t i, int64_t count, const int side,
                          const int64_t stream) {
@@ -250,9 +256,12 @@ INLINE void product_rows(arguments *a, int64_t i, int64_t count, const int side,
         /* The oldest row is the next one in the ring. */
         UNROLL for (int j = 0; j < side - 1; j++)
             older[j] = ring[at + j < side ? at + j : at + j - side];
+        const int64_t next = a->far && r + 1 < a->lines + side - 1;
+        const element *coming = ((const element *const *)a->rows)[r + next] + i - a->left;
         for (int64_t v = 0; v < count; v += TOGETHER) {
             const int reaches = v + TOGETHER > count;
             if (reaches) v = count - TOGETHER;
+            if (next) ask_for(coming + v * LANES, TOGETHER);
             if (r < side - 1) product_group(a, src, newest, NULL, dst, kept, v, side, 0);
             else product_group(a, src, newest, older, dst, kept, v, side, reaches ? 0 : stream);
         }
@@ -363,7 +372,9 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const int64_t vectors = (end - i) / LANES, pieces = (vectors + PIECE - 1) / PIECE;
     for (int64_t k = 0; k < pieces && vectors >= TOGETHER; k++) {
         const int64_t count = vectors * (k + 1) / pieces - vectors * k / pieces;
-        some(a, i, count, stream);
+        /* Loads that have the lowest bits of the address of a store on its way past the caches
+         * wait for it: of a square of taps, where rows are pages apart. */
+        some(a, i, count, stream && (product || a->dst_rs % PAGE));
         i += count * LANES;
     }
 #else
