@@ -154,10 +154,9 @@ PAIR_BLOCK = 128
 # The most taps of `box_rows`.
 BOX_TAPS = 128
 
-# Numbers from the first to the last pixel of a row that `filter_strips` adds up, at most: a vector,
-# with AVX-512 and with AVX2.
+# Numbers from the first to the last pixel of a row that `filter_strips` adds up, at most: a vector
+# of AVX-512.
 STRIP_BESIDE = 16
-STRIP_BESIDE_NARROW = 8
 
 # Numbers from the first to the last pixel of a row that `filter_means` adds up, at most.
 MEANS_BESIDE = 1024
@@ -190,7 +189,6 @@ ENUMERATIONS = (
         "PPLCONV_BOX_TAPS": BOX_TAPS,
         "PPLCONV_MEANS_BESIDE": MEANS_BESIDE,
         "PPLCONV_STRIP_BESIDE": STRIP_BESIDE,
-        "PPLCONV_STRIP_BESIDE_NARROW": STRIP_BESIDE_NARROW,
         "PPLCONV_PAIR_CHANNELS": PAIR_CHANNELS,
         "PPLCONV_PAIR_RESULTS": PAIR_RESULTS,
         "PPLCONV_LEAST_PAIR_RESULTS": LEAST_PAIR_RESULTS,

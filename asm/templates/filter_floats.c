@@ -19,7 +19,8 @@ enum { LINES = 4, MANY = 8, FEW = 2, LEAST_ROWS = 3, WIDE = PPLCONV_VECTOR_BYTES
 
 /* Vectors of a strip; the most rows and columns of its taps, and weights that registers hold. */
 enum { STRIP = PPLCONV_VECTOR_BYTES == 64 ? 4 : 2, MOST_SIDE = 5, KEPT = 10, LEAST_STRIP = 16 };
-#define STRIPS (!PPLCONV_F64)
+/* With AVX2 `filter_strips` makes them, of whole rows; the portable kernels are never large. */
+#define STRIPS (!PPLCONV_F64 && (PPLCONV_VECTOR_BYTES == 64 || PPLCONV_NEON))
 
 typedef const struct pplconv_filter_floats_args arguments;
 

@@ -77,8 +77,8 @@ INLINE vector load_ends(const element *row, int64_t at, const struct ends *e, ar
 }
 
 /* How the pixels of a tap come to the lanes of their results: of any number of lanes, of one lane,
- * or each from memory. */
-enum { MOVED, MOVED_GREY, LOADED };
+ * each from memory, or from vectors that are stored first, as their lanes would come from three. */
+enum { MOVED, MOVED_GREY, LOADED, STORED };
 
 /* Lanes of a vector and the next one from pixel t on. */
 INLINE vector ahead(vector x, vector next, const int t, const vector_bits *by, const int how) {
@@ -120,9 +120,10 @@ INLINE void add_row(vector (*parts)[STRIP], const vector *pixels, const element 
     const int keeps = KEEPS(side, product);
     vector sums[STRIP], x[STRIP];
     UNROLL for (int t = 0; t < side; t++) {
-        const unaligned_vector *from = (const unaligned_vector *)(src + t * a->step);
+        const element *row = how == STORED ? (const element *)pixels : src;
+        const unaligned_vector *from = (const unaligned_vector *)(row + t * a->step);
         UNROLL for (int v = 0; v < many; v++) {
-            if (how == LOADED) x[v] = from[v];
+            if (how == LOADED || how == STORED) x[v] = from[v];
             else x[v] = ahead(pixels[v], pixels[v + 1], t, by, how);
         }
         if (product) {
@@ -155,6 +156,8 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
 #endif
     const int64_t at = i - a->left;
     const struct ends first = ends_of(a, at), last = ends_of(a, at + many * LANES);
+    struct ends behind;
+    if (how == STORED) behind = ends_of(a, at + 2 * LANES);
     const element *weights = a->weights, *down = a->down;
     vector parts[MOST_SIDE][STRIP], kept[KEPT];
     vector_bits by[MOST_SIDE];
@@ -179,12 +182,13 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
             UNROLL for (int v = 0; v < many; v++)
                 __builtin_prefetch(row + at + (many + 1 + v) * LANES);
         }
-        vector pixels[STRIP + 1];
+        vector pixels[STRIP + 2];
         if (how != LOADED) {
             pixels[0] = load_ends(row, at, &first, a);
             UNROLL for (int v = 1; v < many; v++)
                 pixels[v] = *(const unaligned_vector *)(row + at + v * LANES);
             pixels[many] = load_ends(row, at + many * LANES, &last, a);
+            if (how == STORED) pixels[many + 1] = load_ends(row, at + 2 * LANES, &behind, a);
         }
         add_row(parts, pixels, row + at, a, kept, by, side, product, many, how);
         UNROLL for (int v = 0; v < many; v++) {
@@ -323,13 +327,15 @@ INLINE void square_rows(arguments *a, int64_t i, int64_t count, const int side,
     }
 typedef void part(arguments *a, int64_t i, int64_t count, const int64_t stream);
 
-#define ONE_OF(name, side, product)                                                                \
-    PART(one_##name, filter_strip(a, i, side, product, 1, MOVED, 0); (void)count; (void)stream)
-ONE_OF(square_3, 3, 0)
-ONE_OF(square_5, 5, 0)
-ONE_OF(product_3, 3, 1)
-ONE_OF(product_5, 5, 1)
+#define ONE_OF(name, side, product, how)                                                           \
+    PART(name, filter_strip(a, i, side, product, 1, how, 0); (void)count; (void)stream)
+ONE_OF(one_square_3, 3, 0, MOVED)
+ONE_OF(one_square_5, 5, 0, MOVED)
+ONE_OF(one_product_3, 3, 1, MOVED)
+ONE_OF(one_product_5, 5, 1, MOVED)
 #if ALONG_ROWS
+ONE_OF(wide_square_5, 5, 0, STORED)
+ONE_OF(wide_product_5, 5, 1, STORED)
 PART(some_square_3, square_rows(a, i, count, 3, stream))
 PART(some_square_5, square_rows(a, i, count, 5, stream))
 PART(some_product_3, product_rows(a, i, count, 3, stream))
@@ -351,7 +357,10 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     };
     arguments *a = argument;
     const int product = a->down != NULL, larger = a->side == 5;
-    part *const one = parts[product][larger][0];
+    part *one = parts[product][larger][0];
+#if ALONG_ROWS
+    if ((a->side - 1) * a->step > LANES) one = product ? wide_product_5 : wide_square_5;
+#endif
     part *some = parts[product][larger][1];
     int grey = 0;
 #if !ALONG_ROWS

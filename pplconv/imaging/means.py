@@ -35,8 +35,6 @@ _SHORT_ROWS = {"avx2": (9, 512)}
 _MOST_SHORT_ROWS = (16, 0)
 # All integers up to this one are floats.
 _FLOATS = 1 << 24
-# Bytes of a row that the kernels take, at least.
-_LEAST_ROW = 64
 
 
 def means_of(
@@ -69,7 +67,7 @@ def means_of(
     short_rows, narrow = _SHORT_ROWS.get(isa, _MOST_SHORT_ROWS)
     if pixel.itemsize == 1 and side <= short_rows and width * step > narrow:
         return None
-    if side not in _SIDES or width * step < _LEAST_ROW or (side - 1) * channels > MEANS_BESIDE:
+    if side not in _SIDES or (side - 1) * channels > MEANS_BESIDE:
         return None
     if way.error or way.again is not None or any(np.ptp(factor) for factor in way.factors):
         return None

@@ -54,6 +54,8 @@ cdef enum:
 # ring, and then columns of them, take 1.1 to 1.45 times as long; and blocks of integers are as wide
 # as L2 allows, as shorter ones take up to 1.12 times as long (AMD EPYC 25-1).
 LONG_ROWS = "avx2"
+# Instruction sets whose kernels of floating point have no strips.
+NO_STRIPS = (LONG_ROWS, "portable")
 # How filters of bytes make results of their sums.
 SUMS = MODES
 # Bytes from the first to the last pixel of a row of a square whose mean kernels make, at most.
@@ -315,19 +317,20 @@ cdef class Bands(Work):
             return False
         f.reader, f.filter = j.reader, j.filter
         f.height, f.rows, f.tap_rows, f.across = j.height, j.rows, j.tap_rows, j.tap_columns
-        f.product = j.pass_count == 2 and j.element == FLOAT and (
+        square = j.pass_count == 2 and j.element == FLOAT and (
             j.tap_rows == j.tap_columns and j.tap_rows in (3, 5))
+        f.product = square and isa not in NO_STRIPS
         f.separable = j.pass_count == 2 and not f.product
         f.channels, f.columns, f.width, f.run_count = j.channels, j.columns, j.width, j.run_count
         f.image_rs, f.result_rs = j.image_rs, j.result_rs
         take_strips(&f.strips, j.tap_rows, j.tap_columns, j.channels, j.element, isa)
         f.strips.height, f.strips.rows, f.strips.count = j.height, j.rows, j.width
         f.strips.product, f.strips.image_rs, f.strips.result_rs = (
-            f.product, j.image_rs, j.result_rs)
+            square, j.image_rs, j.result_rs)
         f.strips.moves = fields["moves"]
         f.stream = j.width * j.element * j.height >= STREAM_BYTES
         self.job = &self.floats
-        self.columns_first = f.separable and isa == LONG_ROWS and (
+        self.columns_first = f.separable and isa == LONG_ROWS and f.strips.kernel == NULL and (
             j.reader.read == NULL and j.tap_rows <= MOST_COLUMN)
         return not any(fields["box"]) and not j.first[0] and not j.first[1] and (
             not self.columns_first and j.tap_rows <= MOST_TAP_ROWS)

@@ -3,7 +3,8 @@
 
 Kernels read the image where it lies. Only pixels near the left and the right border are copied: the
 copy of a row has the pixels that results at the border see, and the pixels beyond it. Rows beyond
-the upper and the lower border are addresses of other rows.
+the upper and the lower border are addresses of other rows. Rows shorter than a vector are copied as
+wholes, and so are their results.
 """
 
 from libc.stdint cimport int64_t
@@ -16,7 +17,7 @@ cdef extern from "pplconv_pixels.h" nogil:
     void pplconv_fill_pixels(char *dst, const char *value, int64_t bytes, int64_t size)
 
 cdef enum:
-    # Bytes of results that a kernel makes of a row, at least.
+    # Bytes of results that a kernel makes of a row, at least: and less than a row of copies has.
     VECTOR = 64
     # Rows of results near a border that are made together, and all rows that these see.
     MOST_TOGETHER = 64
@@ -42,8 +43,9 @@ cdef struct PixelJob:
     int64_t inner, inner_end, shift_in
     # Bytes of results from copies: the first ones, and from `right` on.
     int64_t left, right
-    # Bytes of a row of copies; of a row of the value beyond borders.
-    int64_t pitch, line
+    # Bytes of a row of copies; of a row of the value beyond borders; of a row of results that is
+    # made in the scratch, as it is shorter, or 0.
+    int64_t pitch, line, room
 
 
 cdef inline void copy_pixels(const PixelJob *p, const int64_t *rows, int64_t count,
@@ -100,6 +102,20 @@ cdef inline void filter_copies(const PixelJob *p, pplconv_filter_mirrored_args *
     make_results(p, a, above, first)
 
 
+cdef inline void filter_short_rows(const PixelJob *p, pplconv_filter_mirrored_args *a,
+                                   const int64_t *rows, const int64_t *runs, int64_t run_count,
+                                   const char *image, int64_t image_rs, const char *value,
+                                   char *dst, int64_t dst_rs, const char *outside, char *copies,
+                                   char *made) noexcept nogil:
+    """Make some rows of results that are shorter than a vector."""
+    cdef int64_t row
+    a.dst_rs = p.room
+    filter_copies(p, a, rows, runs, run_count, image, image_rs, value, made, 0, 0, p.room, outside,
+                  copies)
+    for row in range(a.rows):
+        pplconv_copy_pixels(dst + row * dst_rs, made + row * p.room, p.width)
+
+
 cdef inline int64_t filter_pixels(const PixelJob *p, const int64_t *rows, int64_t count,
                                   const int64_t *runs, int64_t run_count, const char *image,
                                   int64_t image_rs, const char *value,
@@ -128,7 +144,10 @@ cdef inline int64_t filter_pixels(const PixelJob *p, const int64_t *rows, int64_
         pplconv_fill_pixels(scratch, value, p.line, p.size)
     while count > 0:
         a.rows = rest = least(count, MOST_TOGETHER)
-        if p.left:
+        if p.room:
+            filter_short_rows(p, &a, rows, runs, run_count, image, image_rs, value, dst, dst_rs,
+                              scratch, copies, others)
+        elif p.left:
             filter_copies(p, &a, rows, runs, run_count, image, image_rs, value, dst, above, 0,
                           p.left, scratch, copies)
         if p.right < p.width:
@@ -172,7 +191,8 @@ cdef inline int64_t lay_pixels(PixelJob *p, int64_t start, int64_t source,
         p.inner, p.inner_end = left, most(left + VECTOR, right)
         p.shift_in = source * p.pixel + left - inner
     p.left, p.right = left, right
-    p.pitch = ceil_div(most(left, p.width - right) + (p.side + 1) * p.pixel,
+    p.room = VECTOR if p.width < VECTOR else 0
+    p.pitch = ceil_div(most(most(left, p.width - right), p.room) + (p.side + 1) * p.pixel,
                        CACHE_LINE) * CACHE_LINE
-    p.line = ceil_div(p.width + p.side * p.pixel, CACHE_LINE) * CACHE_LINE
+    p.line = ceil_div(most(p.width, p.room) + p.side * p.pixel, CACHE_LINE) * CACHE_LINE
     return p.line + 2 * (MOST_TOGETHER + p.side - 1) * p.pitch

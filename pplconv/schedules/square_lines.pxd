@@ -9,7 +9,7 @@ from pplconv.schedules.band_job cimport BandJob
 from pplconv.schedules.base cimport least
 from pplconv.schedules.image_rows cimport IMAGE, RESULTS, ROWS, RUNS, VALUE, WEIGHTS
 from pplconv.schedules.pixel_loops cimport (
-    MOST_ROWS, MOST_TOGETHER, VECTOR, PixelJob, filter_pixels)
+    MOST_ROWS, MOST_TOGETHER, PixelJob, filter_pixels)
 from pplconv.schedules.work cimport Tensors
 
 
@@ -33,7 +33,7 @@ cdef inline void take_sizes(BandJob *j) noexcept nogil:
 cdef inline bint take_squares(BandJob *j, words, str isa) except -1:
     """Take a square of bytes that is a row times a column, if there is a kernel."""
     cdef PixelJob *p = &j.squares
-    if words is None or not words.squares or j.width < VECTOR:
+    if words is None or not words.squares:
         return False
     if j.tap_rows != j.tap_columns or j.tap_rows not in (SMALL, MIDDLE) or (
             j.result != 1 or j.pass_count != 2):
@@ -54,8 +54,8 @@ cdef inline int take_means(BandJob *j, bint is_signed, str isa) except -1:
             j.count != 1 or j.result != p.size or p.size > 2 or (
                 p.size == 1 and j.tap_rows <= MIDDLE)):
         raise ValueError("means are of squares, and of the type of their pixels")
-    if p.width < VECTOR or (p.side - 1) * p.pixel > PPLCONV_MEANS_BESIDE * p.size:
-        raise ValueError("rows are longer than a vector, and squares not too wide")
+    if (p.side - 1) * p.pixel > PPLCONV_MEANS_BESIDE * p.size:
+        raise ValueError("squares are not too wide")
     p.kernel = find("filter_means", "u8" if p.size == 1 else "s16", isa)
     p.weighed = True
     p.mode = PPLCONV_SUMS_SIGNED if is_signed else PPLCONV_SUMS_UNSIGNED

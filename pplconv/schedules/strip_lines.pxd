@@ -9,7 +9,6 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport (
     PPLCONV_STRIP_BESIDE,
-    PPLCONV_STRIP_BESIDE_NARROW,
     find_if_any,
     pplconv_filter_strips_args,
     pplconv_kernel,
@@ -33,6 +32,8 @@ cdef enum:
     FAR = 1 << 20
     MOST_SIDE = 5
     FLOAT_BYTES = 4
+    # Channels of kernels that go along rows, at most.
+    NARROW = 4
 
 
 cdef struct StripLines:
@@ -54,13 +55,13 @@ cdef struct StripLines:
 cdef inline void take_strips(StripLines *s, int64_t tap_rows, int64_t tap_columns, int64_t step,
                              int64_t element, str isa):
     """Find the kernel, if there is one for such a filter."""
-    cdef int64_t beside = (
-        PPLCONV_STRIP_BESIDE if isa.startswith("avx512") else PPLCONV_STRIP_BESIDE_NARROW)
+    s.along_rows = not isa.startswith("avx512")
     s.kernel = NULL
     if element == FLOAT_BYTES and tap_rows == tap_columns and tap_rows in (3, 5) and (
-            (tap_rows - 1) * step <= beside):
+            (tap_rows - 1) * step <= PPLCONV_STRIP_BESIDE) and not (
+                s.along_rows and step > NARROW):
         s.kernel = find_if_any("filter_strips", "f32", isa)
-    s.side, s.step, s.along_rows = tap_rows, step, not isa.startswith("avx512")
+    s.side, s.step = tap_rows, step
 
 
 cdef inline int64_t pixel_at(const int64_t *run, int64_t count, int64_t column) noexcept nogil:
