@@ -57,8 +57,8 @@ def test_hardswish(dtype, steps, g):
 
 @pytest.mark.parametrize("group", [1, 8])
 def test_numbers_behind_a_gate(group, g):
-    """Where nothing quantizes them, they are float32."""
-    x = g.qconv(g.image(), 8, (8 // group, 3, 3), group=group, pads=[1] * 4)
+    """Where nothing quantizes them, they are float32; a bias would be added before the gate."""
+    x = g.qconv(g.image(), 8, (8 // group, 3, 3), bias=False, group=group, pads=[1] * 4)
     y = g.Sigmoid(affine(g, g.HardSwish(x), "ma"))
     nodes = {"QuantizeLinear": 1, "QuantizedConv": 1, "Sigmoid": 1}
     becomes(g, y, nodes=nodes, unit=1e-5, allowed=1)
