@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""Filters of floating point by a column and a row, one of equal taps, in strips of columns.
+"""Filters of floating point by a column and a row, mostly of equal taps, in strips of columns.
 
 Sums of columns are made of rows where they lie in the image, some rows of results at a time, and
 stay in L1. The pixels beyond a border are copies of others, and so are their sums. Rows of equal
