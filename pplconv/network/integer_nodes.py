@@ -95,7 +95,7 @@ _SINGLE = np.finfo(np.float32)
 # error is smaller than the weights' own rounding error, unless a channel's largest weight is much
 # smaller than int8 allows.
 LEAST_WEIGHT = 16
-# Largest error, of a bias, where results stay numbers.
+# Largest relative error of a bias where results stay numbers.
 _NEAR = 1e-6
 # For the bias of a channel without weights, whose unit is free.
 _UNITS = 1 << 20

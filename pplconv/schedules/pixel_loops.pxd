@@ -17,7 +17,7 @@ cdef extern from "pplconv_pixels.h" nogil:
     void pplconv_fill_pixels(char *dst, const char *value, int64_t bytes, int64_t size)
 
 cdef enum:
-    # Bytes of results that a kernel makes of a row, at least: and less than a row of copies has.
+    # Bytes of results that a kernel makes of a row, at least.
     VECTOR = 64
     # Rows of results near a border that are made together, and all rows that these see.
     MOST_TOGETHER = 64
