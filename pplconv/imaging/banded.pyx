@@ -331,7 +331,7 @@ cdef class Banded:
             if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
                 raise ValueError("rows, runs and value are contiguous")
         whole, taps, low, high, again, pitch, by_rows = 0, (0, 0), 0, 0, 0, 0, ()
-        running, box = False, (False, False)
+        running, box, column_first = False, (False, False), False
         places = weights = None
         first, wide = (0, 0), 0
         of_pixels = (np.uint8,) if words else (np.uint8, *WORDS) if means else ()
@@ -385,7 +385,7 @@ cdef class Banded:
                 is_open=bool(near) or is_open(limits),
                 in_place=rounding is None and image.dtype == value.dtype,
                 width=width * channels, columns=columns, channels=channels, pixel=value.itemsize)
-            places, weights, pitch, first, wide, running, box = taken
+            places, weights, pitch, first, wide, running, box, column_first = taken
         if image.shape[2] != channels:
             raise ValueError("image and results have the same channels")
         band = min(max(band, 1), height)
@@ -403,7 +403,7 @@ cdef class Banded:
             "by_rows": by_rows, "words": words, "means": means is not None, "pitch": pitch,
             "first": first, "wide": wide, "is_open": is_open(limits),
             "near": near, "mirrored": mirrored, "paired": paired, "factored": factored,
-            "is_running": running, "box": box, "origin": origin,
+            "is_running": running, "box": box, "column_first": column_first, "origin": origin,
             "moves": planner.moves_lanes(),
             "again": again, "low": low, "high": high, "image_rs": image.strides[0],
             "result_rs": results.strides[1], "result_ps": results.strides[0],

@@ -124,6 +124,8 @@ class Taken(NamedTuple):
     box : (bool, bool)
         Whether the taps of the row, and those of the column, are equal, so that their sums are
         shared.
+    column_first : bool
+        Whether the column may come before the row: it is short, and rows lie in the image.
     """
 
     places: Array
@@ -133,6 +135,7 @@ class Taken(NamedTuple):
     wide: int
     running: bool
     box: tuple[bool, bool]
+    column_first: bool
 
 
 def taken_by_rows(
@@ -177,13 +180,14 @@ def taken_by_rows(
     pitch = _pitch_of(width * size if two else columns * step)
     first = 0, 0
     shares = can and in_place and not running and extent[0] <= MOST_BOX_ROWS
+    column_first = two and in_place and extent[0] <= MOST_COLUMN
     box = shares and bool((row == row[0]).all()), shares
     if two and not is_open:
         first = (
             neighbours_of(row, even=words)[0],
             0 if running or words else neighbours_of(column)[0],
         )
-        if shares or (in_place and first[0] and extent[0] <= MOST_COLUMN):
+        if shares or (first[0] and column_first):
             first = first[0], 0
     if two:
         parts = *_split(row, first[0]), *_split(column, first[1])[::-1]
@@ -191,4 +195,4 @@ def taken_by_rows(
         weights = np.concatenate([*parts, np.ones(len(one), weights.dtype), -one, one])
     wide = -(-columns * step // 64) * 64
     places = _places_of(extent, passes, pitch, step, first[0], wide, channels * size)
-    return Taken(places, weights, pitch, first, wide, running, box)
+    return Taken(places, weights, pitch, first, wide, running, box, column_first)

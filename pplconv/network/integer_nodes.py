@@ -94,7 +94,7 @@ _SINGLE = np.finfo(np.float32)
 # Where results become integers, a bias may be rounded to a multiple of the product of scales: the
 # error is smaller than the weights' own rounding error, unless a channel's largest weight is much
 # smaller than int8 allows.
-LEAST_WEIGHT = 16
+_LEAST_WEIGHT = 16
 # Largest relative error of a bias where results stay numbers.
 _NEAR = 1e-6
 # For the bias of a channel without weights, whose unit is free.
@@ -239,7 +239,7 @@ def fits_units(bias: Array, units: Array, largest: Array, rounds: bool) -> Array
     """
     whole = np.rint(bias / units)
     near = np.abs(whole * units - bias) <= _NEAR * np.abs(bias)
-    fine = largest >= LEAST_WEIGHT if rounds else False
+    fine = largest >= _LEAST_WEIGHT if rounds else False
     return np.asarray((near | fine) & (np.abs(whole) <= _INT32.max))
 
 

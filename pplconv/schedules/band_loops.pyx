@@ -45,8 +45,6 @@ cdef enum:
     # and of others.
     MANY = 1 << 19
     FEW = 1 << 12
-    # Rows of taps up to which a column comes before a row.
-    MOST_COLUMN = 24
 
 
 # With this instruction set, long rows are better than short ones in L1: prefetchers foresee them.
@@ -330,8 +328,8 @@ cdef class Bands(Work):
         f.strips.moves = fields["moves"]
         f.stream = j.width * j.element * j.height >= STREAM_BYTES
         self.job = &self.floats
-        self.columns_first = f.separable and isa == LONG_ROWS and f.strips.kernel == NULL and (
-            j.reader.read == NULL and j.tap_rows <= MOST_COLUMN)
+        self.columns_first = (
+            fields["column_first"] and isa == LONG_ROWS and f.strips.kernel == NULL)
         return not any(fields["box"]) and not j.first[0] and not j.first[1] and (
             not self.columns_first and j.tap_rows <= MOST_TAP_ROWS)
 
