@@ -181,8 +181,9 @@ def test_scratch_grows_with_the_team_not_with_the_image():
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_pointwise_is_chosen_and_can_be_forced(layout):
+    """Rows of seven pixels are shorter than most tiles; `pointwise` computes tiles of 49 pixels."""
     weight = np.ones((64, 64, 1, 1), np.float32)
-    shape = (1, 64, 28, 28) if layout == "NCHW" else (1, 28, 28, 64)
+    shape = (1, 64, 7, 7) if layout == "NCHW" else (1, 7, 7, 64)
     plans = {
         algorithm: pplconv.Conv2d(weight, layout=layout, algorithm=algorithm).plan_for(shape)
         for algorithm in ("auto", "pointwise", "im2col")
