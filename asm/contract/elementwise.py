@@ -341,6 +341,36 @@ BOX_ROWS = Contract(
     ),
 )
 
+NEAR_ROWS = Contract(
+    "near_rows",
+    "sums along rows whose taps are equal: dst[l][i] = the sum over 0 <= t < taps of weight * "
+    "src[l][i + t * step], for 0 <= l < lines and 0 <= i < count, by way of sums of neighbours",
+    (
+        Field(
+            "src",
+            CONST_POINTER,
+            "rows of elements, which can be read beyond count + (taps - 1) * step up to six "
+            "vectors",
+        ),
+        Field("src_rs", INT, "bytes from row to row of src"),
+        Field("dst", POINTER, "rows of elements, apart from src"),
+        Field("dst_rs", INT, "bytes from row to row of dst"),
+        Field(
+            "near",
+            POINTER,
+            "scratch of count + (taps - neighbours) * step elements and six vectors; read and "
+            "written if there are neighbours",
+        ),
+        Field("weight", CONST_POINTER, "one element"),
+        Field("lines", INT, "rows, >= 1"),
+        Field("taps", INT, "elements that a sum sees, >= 1"),
+        Field("step", INT, "elements from one to the next of these, >= 1"),
+        Field("neighbours", INT, "elements that are summed up first, or 0; <= taps"),
+        Field("count", INT, "results of a row, >= 1"),
+        Field("stream", INT, "whether caches may be passed by: results are not read soon"),
+    ),
+)
+
 PIXEL_COLUMNS = Contract(
     "pixel_columns",
     "sums of columns of pixels, which are integers, in PPLCONV_PIXEL_LINES rows: dst[l][i] = the "

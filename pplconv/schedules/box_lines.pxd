@@ -9,7 +9,8 @@ taps are summed up by way of sums of a few neighbours.
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport (
-    pplconv_box_columns_args, pplconv_box_rows_args, pplconv_filter_floats_args, pplconv_kernel)
+    pplconv_box_columns_args, pplconv_box_rows_args, pplconv_filter_floats_args, pplconv_kernel,
+    pplconv_near_rows_args)
 from pplconv.schedules.base cimport least, most
 from pplconv.schedules.float_lines cimport (
     LINE_BYTES, MOST_TAP_ROWS, FloatLines, pitch_of)
@@ -28,9 +29,11 @@ cdef enum:
     # Rows of results that are made together, and all rows that these see.
     BOX_ROWS = 16
     MOST_SEEN = MOST_TAP_ROWS + BOX_ROWS - 1
-    # Bytes of the sums of a strip: in L1, or in L2 where sums of neighbours are stored too, as
-    # kernels lose more at both ends of short rows. Results of a strip at least.
+    # Bytes of the sums of a strip: in L1, or in a part of L2 where sums of one row's neighbours are
+    # in L1, or in all of L2 where those of all rows are stored, too, as kernels lose more at both
+    # ends of short rows. Results of a strip at least.
     STRIP_BYTES = 28672
+    NEAR_STRIP_BYTES = 3 << 15
     LONG_STRIP_BYTES = 1 << 20
     LEAST_STRIP = 128
     VECTORS = 128
@@ -41,8 +44,9 @@ cdef enum:
 
 cdef struct BoxLines:
     FloatLines lines
-    # Make sums of columns and of rows of equal taps; NULL for others.
-    pplconv_kernel columns, rows
+    # Make sums of columns and of rows of equal taps, the latter in registers or by way of sums of
+    # neighbours; NULL for others.
+    pplconv_kernel columns, rows, near
     # Neighbours of a row that are summed up first, or 0; taps of the sums of a row, and where they
     # are.
     int64_t neighbours, taps
@@ -70,17 +74,20 @@ cdef inline int64_t lay_out_boxes(BoxLines *j, int64_t longest) noexcept nogil:
     j.strip = LONG_STRIP_BYTES // (2 * j.together * numbers) - beside
     if j.rows != NULL:
         j.strip = STRIP_BYTES // (j.together * numbers) - beside
+    elif j.near != NULL:
+        j.strip = NEAR_STRIP_BYTES // (j.together * numbers) - beside
     j.strip = most(j.strip, most(LEAST_STRIP // f.channels, 1))
     if j.strip >= VECTORS:
         j.strip -= j.strip % VECTORS
     j.strip = least(j.strip, f.width // f.channels)
     j.wide = pitch_of((j.strip + beside) * numbers)
-    j.pitch = j.wide + (BEHIND if j.rows != NULL else j.wide)
+    j.pitch = j.wide + (BEHIND if j.rows != NULL or j.near != NULL else j.wide)
     for k in range(j.taps):
         j.places[k] = k * numbers
         if k >= left:
             j.places[k] = j.wide + (left + (k - left) * j.neighbours) * numbers
-    return j.together * j.pitch + j.wide + LINE_BYTES
+    # Behind the sums lie a row of the value and sums of one row's neighbours.
+    return j.together * j.pitch + 2 * j.wide + BEHIND + LINE_BYTES
 
 
 cdef inline void sum_part(const BoxLines *j, const Tensors *t, int64_t first, int64_t lines,
@@ -139,11 +146,12 @@ cdef inline void sum_columns_of(const BoxLines *j, const Tensors *t, int64_t fir
 
 
 cdef inline void sum_strip(const BoxLines *j, const Tensors *t, int64_t lines, char *sums,
-                           char *dst, int64_t pixels) noexcept nogil:
+                           char *near, char *dst, int64_t pixels) noexcept nogil:
     """Make some rows of results of a strip, from their sums of columns."""
     cdef const FloatLines *f = &j.lines
     cdef (const char *)[BOX_ROWS] rows
     cdef pplconv_box_rows_args b
+    cdef pplconv_near_rows_args n
     cdef pplconv_filter_floats_args a
     cdef int64_t k
     if j.rows != NULL:
@@ -151,6 +159,13 @@ cdef inline void sum_strip(const BoxLines *j, const Tensors *t, int64_t lines, c
         b.weight, b.lines, b.taps, b.count = t.arrays[WEIGHTS], lines, f.across, pixels
         b.stream = f.stream
         j.rows(&b)
+        return
+    if j.near != NULL:
+        n.src, n.src_rs, n.dst, n.dst_rs = sums, j.pitch, dst, f.result_rs
+        n.near, n.weight, n.lines, n.taps = near, t.arrays[WEIGHTS], lines, f.across
+        n.step, n.neighbours, n.count = f.channels, j.neighbours, pixels * f.channels
+        n.stream = f.stream
+        j.near(&n)
         return
     for k in range(lines):
         rows[k] = sums + k * j.pitch
@@ -167,23 +182,31 @@ cdef inline void sum_strip(const BoxLines *j, const Tensors *t, int64_t lines, c
     f.filter(&a)
 
 
+cdef inline void run_strip(const BoxLines *j, const Tensors *t, int64_t row, int64_t end,
+                           int64_t start, int64_t pixels, char *scratch) noexcept nogil:
+    """Filter rows of a strip."""
+    cdef const FloatLines *f = &j.lines
+    cdef int64_t numbers = f.channels * f.reader.element, lines
+    cdef const char *value = scratch + j.together * j.pitch
+    cdef char *near = scratch + j.together * j.pitch + j.wide
+    while row < end:
+        # Whole blocks, but at both ends of a band.
+        lines = least(j.together - (j.past + row) % j.block, end - row)
+        sum_columns_of(j, t, row, lines, value, scratch, start, pixels + f.across - 1)
+        sum_strip(j, t, lines, scratch, near,
+                  t.arrays[RESULTS] + row * f.result_rs + start * numbers, pixels)
+        row += lines
+
+
 cdef inline void run_box_lines(const void *job, const Tensors *t, int64_t task,
                                char *scratch) noexcept nogil:
     """Filter a band, from the image's rows to the results."""
     cdef const BoxLines *j = <const BoxLines *> job
     cdef const FloatLines *f = &j.lines
-    cdef int64_t row = task * f.rows, end = least(row + f.rows, f.height), lines, start, pixels
-    cdef int64_t numbers = f.channels * f.reader.element, width = f.width // f.channels
-    cdef char *value = scratch + j.together * j.pitch
-    cdef char *dst
-    pplconv_repeat(value, t.arrays[VALUE], (j.strip + f.across - 1) * f.channels, f.reader.element)
-    while row < end:
-        # Whole blocks, but at both ends of a band.
-        lines, start = least(j.together - (j.past + row) % j.block, end - row), 0
-        dst = t.arrays[RESULTS] + row * f.result_rs
-        while start < width:
-            pixels = least(j.strip, width - start)
-            sum_columns_of(j, t, row, lines, value, scratch, start, pixels + f.across - 1)
-            sum_strip(j, t, lines, scratch, dst + start * numbers, pixels)
-            start += pixels
-        row += lines
+    cdef int64_t first = task * f.rows, end = least(first + f.rows, f.height), start = 0
+    cdef int64_t width = f.width // f.channels
+    pplconv_repeat(scratch + j.together * j.pitch, t.arrays[VALUE],
+                   (j.strip + f.across - 1) * f.channels, f.reader.element)
+    while start < width:
+        run_strip(j, t, first, end, start, least(j.strip, width - start), scratch)
+        start += j.strip

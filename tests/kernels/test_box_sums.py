@@ -10,6 +10,7 @@ from tests.kernels.rows_call import Call
 
 every_columns = pytest.mark.parametrize("row", every_row("box_columns"), ids=symbol)
 every_rows = pytest.mark.parametrize("row", every_row("box_rows"), ids=symbol)
+every_near = pytest.mark.parametrize("row", every_row("near_rows"), ids=symbol)
 LEAST_TAPS, MOST_TAPS = 1, 128
 
 
@@ -39,6 +40,23 @@ def rows_of(checker, row, rng, elements, taps, weight, count):
     pitch = (count + int(rng.integers(5))) * element.itemsize
     call.put("dst", np.full((len(elements), count), np.nan, element), pitch, writable=True)
     return call.run(lines=len(elements), taps=taps, count=count, stream=int(rng.integers(2)))
+
+
+def near_rows_of(checker, row, rng, elements, taps, weight, count, step=1, neighbours=0):
+    """Run the kernel on rows between guard pages, which it may read six vectors beyond."""
+    element, beyond = DTYPES[row["dtype"]], 6 * row["lanes"]
+    call = Call(checker, row, rng)
+    elements = np.pad(elements, ((0, 0), (0, beyond)), constant_values=np.nan).astype(element)
+    call.put("src", elements, elements.shape[1] * element.itemsize)
+    call.put("weight", np.full((1, 1), weight, element), 0)
+    near = np.full((1, count + (taps - neighbours) * step + beyond), np.nan, element)
+    call.put("near", near, 0, writable=True)
+    pitch = (count + int(rng.integers(5))) * element.itemsize
+    call.put("dst", np.full((len(elements), count), np.nan, element), pitch, writable=True)
+    return call.run(
+        lines=len(elements), taps=taps, step=step, neighbours=neighbours, count=count,
+        stream=int(rng.integers(2)),
+    )  # fmt: skip
 
 
 def assert_near(found, windows, weight):
@@ -95,5 +113,34 @@ def test_rows_see_their_windows_alone(checker, row, rng):
         elements = np.ones((2, count + taps - 1))
         elements[0, count // 2], elements[1, count // 3] = np.nan, np.inf
         found = rows_of(checker, row, rng, elements, taps, 0.5, count)
+        windows = np.lib.stride_tricks.sliding_window_view(elements, taps, 1)
+        np.testing.assert_array_equal(found, 0.5 * windows.sum(-1))
+
+
+@every_near
+def test_rows_by_way_of_neighbours(checker, row, rng):
+    """Every tail; neighbours that divide the taps, some that do not, and none; channels."""
+    lanes, element = row["lanes"], DTYPES[row["dtype"]]
+    for count in (*range(1, 6 * lanes), 20 * lanes + 3):
+        taps, step = int(rng.integers(1, 40)), int(rng.integers(1, 5))
+        neighbours = int(rng.integers(taps + 1))
+        elements = rng.standard_normal((3, count + (taps - 1) * step)).astype(element)
+        found = near_rows_of(
+            checker, row, rng, elements, taps, element.type(0.3), count, step, neighbours
+        )
+        seen = np.lib.stride_tricks.sliding_window_view(
+            elements.astype(np.float64), (taps - 1) * step + 1, 1
+        )
+        assert_near(found, seen[..., ::step], float(element.type(0.3)))
+
+
+@every_near
+def test_rows_of_neighbours_see_their_windows_alone(checker, row, rng):
+    """NaN and infinities are in the results that see them, and in no others."""
+    count = 5 * row["lanes"] + 3
+    for taps, neighbours in ((3, 0), (15, 3), (16, 4), (31, 5), (40, 7)):
+        elements = np.ones((2, count + taps - 1))
+        elements[0, count // 2], elements[1, count // 3] = np.nan, np.inf
+        found = near_rows_of(checker, row, rng, elements, taps, 0.5, count, neighbours=neighbours)
         windows = np.lib.stride_tricks.sliding_window_view(elements, taps, 1)
         np.testing.assert_array_equal(found, 0.5 * windows.sum(-1))
