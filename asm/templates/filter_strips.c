@@ -209,7 +209,7 @@ INLINE void filter_strip(arguments *a, int64_t i, const int side, const int prod
 /* Vectors of results that are made in each row before the next one: the sums of the newest rows
  * stay in L1, or not far from it. Vectors that are summed up together: of one row of sums, and of
  * each of three rows of results. Bytes after which addresses have the same lowest bits. */
-enum { PIECE = 256, TOGETHER = 4, LINES = 3, BESIDE = 3, PAGE = 4096 };
+enum { PIECE = 504, TOGETHER = 4, LINES = 3, BESIDE = 3, WHOLE = 12, PAGE = 4096 };
 
 /* Sums along a row of pixels, from vector v on. If they are the newest row of a column, `older` has
  * the sums of its other rows, and the results are made. */
@@ -378,9 +378,13 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     for (; i < (stream ? start : begin); i += LANES) one(a, i, 1, 0);
     if (stream) i = start;
 #if ALONG_ROWS
+    /* Pieces of like size, which end with a line, and have no rest that is made twice, but for the
+     * last one. */
     const int64_t vectors = (end - i) / LANES, pieces = (vectors + PIECE - 1) / PIECE;
-    for (int64_t k = 0; k < pieces && vectors >= TOGETHER; k++) {
-        const int64_t count = vectors * (k + 1) / pieces - vectors * k / pieces;
+    const int64_t most = pieces ? (vectors / pieces + WHOLE) / WHOLE * WHOLE : 0;
+    for (int64_t left = vectors, count; left >= TOGETHER; left -= count) {
+        count = left < most ? left : most;
+        if (count > PIECE) count = PIECE;
         /* Loads that have the lowest bits of the address of a store on its way past the caches
          * wait for it: of a square of taps, where rows are pages apart. */
         some(a, i, count, stream && (product || a->dst_rs % PAGE));

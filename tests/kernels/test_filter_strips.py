@@ -54,10 +54,14 @@ def seen_by(elements, border, value, step, left, right):
 @pytest.mark.parametrize("product", [False, True])
 @pytest.mark.parametrize("side", [3, 5])
 def test_rows_with_borders(checker, row, rng, side, product):
-    """Every tail, pixels of some numbers, borders of some widths, of pixels or of a value."""
+    """Every tail, pixels of some numbers, borders of some widths, of pixels or of a value.
+
+    Rows of some thousand numbers are made in pieces.
+    """
     element, lanes = DTYPES[row["dtype"]], row["lanes"]
-    for pixels in (*range(1, 4 * lanes), *rng.integers(4 * lanes, 20 * lanes, 12)):
-        step = int(rng.integers(1, lanes // (side - 1) + 1))
+    long = [n for pieces in (1, 2, 3) for n in pieces * 504 * lanes + rng.integers(-9, 30, 2)]
+    for pixels in (*range(1, 4 * lanes), *rng.integers(4 * lanes, 20 * lanes, 12), *long):
+        step = 1 if pixels in long else int(rng.integers(1, lanes // (side - 1) + 1))
         before, behind = (int(n) for n in rng.integers(0, side, 2))
         if pixels + before + behind < side:
             before = behind = side - 1
