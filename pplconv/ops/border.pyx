@@ -22,6 +22,9 @@ from pplconv.ops.prepared cimport (
 from pplconv.memory.arrays cimport hold
 from cpython.buffer cimport PyBUF_ND
 
+cdef extern from "pplconv_words.h" nogil:
+    uint64_t pplconv_word_at(const void *src)
+
 from dataclasses import replace
 
 import numpy as np
@@ -36,12 +39,10 @@ cdef bint _are_finite(const char *numbers, int64_t size, uint64_t exponents,
 
     Numbers are taken eight bytes at a time: one unit more carries such an exponent into the sign.
     """
-    cdef uint64_t odd = 0, word
+    cdef uint64_t odd = 0, word = 0
     cdef int64_t i, whole = size - size % 8
     for i in range(0, whole, 8):
-        memcpy(&word, numbers + i, 8)
-        odd |= (word & exponents) + units
-    word = 0
+        odd |= (pplconv_word_at(numbers + i) & exponents) + units
     memcpy(&word, numbers + whole, size - whole)
     odd |= (word & exponents) + units
     return odd & (exponents + units) == 0

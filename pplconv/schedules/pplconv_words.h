@@ -1,4 +1,4 @@
-/* Copies of a few numbers. */
+/* Copies of a few numbers, for modules that are compiled for size. */
 #ifndef PPLCONV_WORDS_H
 #define PPLCONV_WORDS_H
 
@@ -16,6 +16,13 @@ static inline __attribute__((always_inline)) void pplconv_copy_words(void *dst, 
 #endif
         __builtin_memcpy((char *)dst + i, &word, sizeof word);
     }
+}
+
+/* Eight bytes from any address. */
+static inline __attribute__((always_inline)) uint64_t pplconv_word_at(const void *src) {
+    uint64_t word;
+    __builtin_memcpy(&word, src, sizeof word);
+    return word;
 }
 
 #endif
