@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.problems import Problem
+from pplconv import machine
 
 Array32 = NDArray[np.float32]
 
@@ -100,6 +101,9 @@ class Engine(ABC):
         The algorithm that pplconv is forced to take.
     modules : tuple of str
         What must be importable.
+    levels : tuple of str
+        Instruction sets of which the CPU must have one, as `pplconv` names them; none if the engine
+        computes what it is asked on every CPU.
     distribution : str
         Whose version is reported.
     note : str
@@ -114,6 +118,7 @@ class Engine(ABC):
     asked: float | None = None
     algorithm: str = ""
     modules: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
     distribution: str = ""
     note: str = ""
 
@@ -128,6 +133,8 @@ class Engine(ABC):
 
     def available(self) -> Availability:
         """Tell whether the engine can be used, and which version it is."""
+        if self.levels and not set(self.levels) & set(machine.current().usable_isas()):
+            return Availability(ok=False, reason=f"it needs {' or '.join(self.levels)}")
         for module in self.modules:
             try:
                 importlib.import_module(module)

@@ -24,6 +24,8 @@ from benchmarks.problems import Problem
 
 SUM_TOLERANCE = 1e-4
 OUTPUT_TOLERANCE = 2.0**-8 + SUM_TOLERANCE
+# Without these, oneDNN refuses bfloat16, and OpenVINO cuts results off that it computes in float32.
+_LEVELS = ("avx512", "avxvnniint8", "neon")
 _BF16: Mapping[str, Any] = MappingProxyType({"precision": "bf16"})
 
 
@@ -79,6 +81,7 @@ class OneDnnBf16(OneDnn):
     name = "onednn_bf16"
     note = "through torch: reordered weights, blocked bfloat16 tensors in and out"
     dtype = "bfloat16"
+    levels = _LEVELS
     tolerance = OUTPUT_TOLERANCE
 
 
@@ -88,6 +91,7 @@ class OpenVinoBf16(Engine):
     name = "openvino_nhwc_bf16"
     layout = "NHWC"
     modules = ("openvino",)
+    levels = _LEVELS
     distribution = "openvino"
     note = "NHWC bfloat16 tensors, LATENCY, NUM_STREAMS 1, INFERENCE_PRECISION_HINT bf16"
     tolerance = OUTPUT_TOLERANCE

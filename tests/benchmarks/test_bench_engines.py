@@ -362,3 +362,15 @@ def test_the_streams_are_restored_after_an_error(capfd):
         raise RuntimeError
     os.write(1, b"heard")
     assert capfd.readouterr().out == "heard"
+
+
+def test_an_engine_is_left_out_where_the_cpu_lacks_what_it_needs(monkeypatch):
+    """A peer that saturates, or cuts off, would be named as wrong."""
+    engine = ENGINES["pplconv"]
+    assert engine.available().ok
+    monkeypatch.setattr(engine, "levels", ("z80", "6502"))
+    found = engine.available()
+    assert not found.ok
+    assert found.reason == "it needs z80 or 6502"
+    monkeypatch.setattr(engine, "levels", ("z80", "portable"))
+    assert engine.available().ok

@@ -21,6 +21,8 @@ class OpenVinoInt8(QuantizedEngine):
 
     name = "openvino_u8"
     modules = ("openvino",)
+    # Without these, two products of bytes are added in 16 bits, where they saturate.
+    levels = ("avx512vnni", "avxvnni", "neon")
     distribution = "openvino"
     note = "NCHW, LATENCY, NUM_STREAMS 1, uint8 x int8 per channel, FakeQuantize"
     channels_last = False
