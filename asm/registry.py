@@ -280,7 +280,7 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "filter_mirrored": {"u8": ("avx2", "avx512", "avx512vnni")},
     # Other levels add up neighbours by `filter_floats`.
     "box_rows": {"f32": ("avx512",)},
-    "near_rows": {"f32": ("avx2",)},
+    "near_rows": dict.fromkeys(("f32", "f64"), ("avx2",)),
     # Others load pixels once for each tap of a row.
     "filter_strips": {"f32": ("avx2", "avx512")},
     # Others multiply in floating point, by `filter_floats` and `whole_sums`.

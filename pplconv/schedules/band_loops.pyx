@@ -349,7 +349,7 @@ cdef class Bands(Work):
         if even_row and j.channels == 1 and j.tap_columns <= PPLCONV_BOX_TAPS:
             b.rows = find_if_any("box_rows", fields["computed"], isa)
         if (even_row or j.first[0]) and isa == LONG_ROWS:
-            b.near = find_if_any("near_rows", fields["computed"], isa)
+            b.near = find("near_rows", fields["computed"], isa)
         return True
 
     cdef bint take_integers(self, fields, words, str isa) except -1:
