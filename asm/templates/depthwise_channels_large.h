@@ -2,7 +2,11 @@
  * itself: blocks of some output columns in two rows, so that their sums hide the latency of
  * products and share weights and inputs. Columns of a block are so far apart that the input of a
  * tap is that of a later tap of the column before: inputs move on by a register, and only one is
- * loaded for each tap. Of few taps, preparing a block takes longer than its products. */
+ * loaded for each tap. Of few taps, preparing a block takes longer than its products.
+ *
+ * Where the kernel is wider than the image, most taps of a block are on the padding of some column.
+ * Then weights move on instead: for each input of a line, every column multiplies it by the tap
+ * that sees it. */
 #ifndef PPLCONV_DEPTHWISE_CHANNELS_LARGE_H
 #define PPLCONV_DEPTHWISE_CHANNELS_LARGE_H
 
@@ -37,7 +41,17 @@ struct columns {
     int64_t start;        /* column of the image that tap 0 of the first one reads */
     int64_t low, high;    /* taps that some output has: low .. high - 1 */
     int64_t inner, outer; /* that all outputs of a whole block have */
+    /* Inputs that some output sees: from .. end - 1, counted as taps of the first one; and those
+     * that all outputs see. */
+    int64_t from, end, all_from, all_end;
+    int by_inputs; /* whether all outputs share more of these than of the taps */
 };
+
+/* Whether weights may move on instead of inputs: not in double and portable C, for their size. */
+#define BY_INPUTS (!PPLCONV_F64 && (PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON))
+
+/* What inputs or taps cost that not all outputs have, beside others. */
+enum { SOME_COST = 3 };
 
 static struct columns columns_from(const struct pplconv_geometry *g, int64_t first, int64_t apart) {
     const int64_t step = g->dilation_w, count = ceil_of(g->ow - first, apart);
@@ -55,6 +69,15 @@ static struct columns columns_from(const struct pplconv_geometry *g, int64_t fir
     if (k.count < LARGE_COLUMNS) return k;
     k.inner = least(most(steps_to(start, step, 0), k.low), k.high);
     k.outer = most(least(steps_to(last, step, g->iw), k.high), k.inner);
+    const int64_t in_image = steps_to(start, step, g->iw);
+    k.from = steps_to(start, step, 0);
+    k.end = least(in_image, g->kw + LARGE_COLUMNS - 1);
+    k.all_from = most(k.from, LARGE_COLUMNS - 1);
+    k.all_end = least(in_image, g->kw);
+    const int64_t taps = k.outer - k.inner, inputs = k.all_end - k.all_from;
+    k.by_inputs =
+        k.shared == 1 && inputs > 0 &&
+        inputs + SOME_COST * (k.end - k.from - inputs) < taps + SOME_COST * (k.high - k.low - taps);
     return k;
 }
 
@@ -151,6 +174,57 @@ INLINE void add_lines(vector sums[LARGE_ROWS][LARGE_COLUMNS], struct line *l, in
     }
 }
 
+#if BY_INPUTS
+/* Add inputs begin .. end - 1 of a line to the columns that see them. */
+INLINE void add_seen(vector sum[LARGE_COLUMNS], const struct line *l, int64_t begin, int64_t end) {
+    const struct call *s = l->s;
+    for (int64_t u = begin; u < end; u++) {
+        const vector x = load(AT_CONST(element, l->image, u * s->g.dilation_w * s->src_ps));
+        UNROLL for (int c = 0; c < LARGE_COLUMNS; c++) {
+            if ((uint64_t)(u - c) >= (uint64_t)s->g.kw) continue;
+            const element *w = AT_CONST(element, l->weights[0], (u - c) * s->weights_ts);
+            sum[c] = multiply_add(x, load(w), sum[c]);
+        }
+    }
+}
+
+/* Add lines to the sums of a row, input by input. A weight that is loaded for the first column
+ * moves on by a column, a register, for the next input. */
+static __attribute__((noinline)) void add_by_inputs(vector sums[LARGE_ROWS][LARGE_COLUMNS],
+                                                    struct line *l, int64_t count) {
+    const struct columns *k = l->k;
+    const struct call *s = l->s;
+    const int64_t tap = s->g.dilation_w * s->src_ps, ts = s->weights_ts;
+    vector sum[LARGE_COLUMNS], by[LARGE_COLUMNS];
+    UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
+        sum[c] = sums[0][c];
+    for (; count > 0; count--) {
+        add_seen(sum, l, k->from, k->all_from);
+        const element *p = AT_CONST(element, l->image, k->all_from * tap);
+        const element *w = AT_CONST(element, l->weights[0], k->all_from * ts);
+        UNROLL for (int c = 1; c < LARGE_COLUMNS; c++)
+            by[c - 1] = load(AT_CONST(element, w, -c * ts));
+        for (int64_t left = k->all_end - k->all_from; left > 0; left--) {
+            UNROLL for (int c = LARGE_COLUMNS - 1; c > 0; c--)
+                by[c] = by[c - 1];
+            by[0] = in_register(load(w));
+            const vector x = in_register(load(p));
+            UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
+                sum[c] = multiply_add(x, by[c], sum[c]);
+            p = AT_CONST(element, p, tap);
+            w = AT_CONST(element, w, ts);
+        }
+        add_seen(sum, l, k->all_end, k->end);
+        l->image = AT_CONST(element, l->image, s->g.dilation_h * s->src_rs);
+        l->weights[0] = AT_CONST(element, l->weights[0], s->g.kw * ts);
+    }
+    UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
+        sums[0][c] = sum[c];
+}
+#else
+#define add_by_inputs add_to_row /* of none */
+#endif
+
 /* Functions of their own, so that the compiler need not see them all at once, and so that one of
  * them adds to either row. */
 #define LINES(name, rows, tail)                                                                    \
@@ -203,8 +277,9 @@ static void large_block(const struct call *s, const struct columns *k, const str
         if (i < one || i >= both) {
             const int r = i >= both;
             l.weights[0] = l.weights[r];
-            if (n == LANES) add_to_row(sum + r, &l, count);
-            else add_tail(sum + r, &l, count);
+            if (n < LANES) add_tail(sum + r, &l, count);
+            else if (k->by_inputs) add_by_inputs(sum + r, &l, count);
+            else add_to_row(sum + r, &l, count);
         } else if (between < g->kh) {
             add_to_rows(sum, &l, count);
         } else {
@@ -257,7 +332,7 @@ static void large(const struct call *call, int64_t first, int64_t end, int64_t c
             const struct columns k = columns_from(&s.g, column, across);
             for (int64_t channel = 0; channel < channels; channel += LANES) {
                 const int64_t n = least(channels - channel, LANES);
-                const int64_t most = n == LANES ? LARGE_ROWS : 1;
+                const int64_t most = n == LANES && !k.by_inputs ? LARGE_ROWS : 1;
                 for (int64_t row = 0; row < band; row = next_block(row, down, most)) {
                     const int64_t rows = least(ceil_of(band - row, down), most);
                     large_block(&s, &k, &apart, begin + row, rows, channel, n);

@@ -284,6 +284,22 @@ def test_long_rows_of_taps(checker, row, place, taps, stride, dilation, rng):
         judge(checker, row, rng, drawn(rng, row, g, 2, place=place))
 
 
+@pytest.mark.parametrize("row", every_row("depthwise_channels"), ids=symbol)
+@pytest.mark.parametrize("place", PLACES)
+def test_rows_of_taps_that_are_longer_than_the_image(checker, row, place, rng):
+    """Of images of each width: weights move on, instead of inputs, where that shares more."""
+    for width in few(range(1, 27), 5):
+        taps, dilation = int(rng.integers(9, 60)), int(rng.choice([1, 1, 2, 3]))
+        reach = (taps - 1) * dilation
+        pads = (1, 1, *(int(x) for x in rng.integers(reach // 2 - 4, reach // 2 + 5, 2)))
+        g = geometry((4, width), (3, taps), (1, 1), (1, dilation), pads)
+        if g is None:
+            continue
+        channels = int(rng.integers(1, 3)) * row["lanes"] + int(rng.integers(3))
+        for kind in ("random", "special"):
+            judge(checker, row, rng, case_of(row, g, channels, kind=kind, place=place))
+
+
 @every_kernel
 def test_every_multiplier(checker, row, rng):
     """The input that each output channel reads, with each phase if the kernel has phases."""
