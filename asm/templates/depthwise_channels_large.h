@@ -75,9 +75,9 @@ static struct columns columns_from(const struct pplconv_geometry *g, int64_t fir
     k.all_from = most(k.from, LARGE_COLUMNS - 1);
     k.all_end = least(in_image, g->kw);
     const int64_t taps = k.outer - k.inner, inputs = k.all_end - k.all_from;
-    k.by_inputs =
-        k.shared == 1 && inputs > 0 &&
-        inputs + SOME_COST * (k.end - k.from - inputs) < taps + SOME_COST * (k.high - k.low - taps);
+    const int64_t some_inputs = k.end - k.from - inputs, some_taps = k.high - k.low - taps;
+    k.by_inputs = BY_INPUTS && k.shared == 1 && inputs > 0 &&
+                  inputs + SOME_COST * some_inputs < taps + SOME_COST * some_taps;
     return k;
 }
 

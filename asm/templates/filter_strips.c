@@ -378,8 +378,8 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     for (; i < (stream ? start : begin); i += LANES) one(a, i, 1, 0);
     if (stream) i = start;
 #if ALONG_ROWS
-    /* Pieces of like size, which end with a line, and have no rest that is made twice, but for the
-     * last one. */
+    /* Pieces of like size. All but the last piece end with a cache line, and are whole groups of
+     * vectors: no group reaches back. */
     const int64_t vectors = (end - i) / LANES, pieces = (vectors + PIECE - 1) / PIECE;
     const int64_t most = pieces ? (vectors / pieces + WHOLE) / WHOLE * WHOLE : 0;
     for (int64_t left = vectors, count; left >= TOGETHER; left -= count) {
