@@ -42,11 +42,9 @@ DEPTHWISE_CHANNELS = Contract(
         Field(
             "weights",
             CONST_POINTER,
-            "packed by pack_depthwise, at the first channel; with depth > 1 for each vector of "
-            "channels by itself, one after the other: tap t of input channel c is row "
-            "c * kh * kw + t, a vector",
+            "packed by pack_depthwise, at the first channel: for each vector of channels tap t of "
+            "input channel c of a group is vector c * kh * kw + t",
         ),
-        Field("weights_ts", INT, "weights: from one row to the next"),
         Field("first_row", INT, "first output row to compute"),
         Field("rows", INT, "output rows to compute"),
         Field("channels", INT, "output channels, neighbours in memory"),
@@ -71,15 +69,13 @@ DEPTHWISE_CHANNELS = Contract(
 
 PACK_DEPTHWISE = Contract(
     "pack_depthwise",
-    "weights (oc, taps) into rows of one tap each, channels across; "
-    "lanes beyond the last channel become zero",
+    "weights (channels, taps) into vectors of channels, one after the other: of each the taps, a "
+    "vector a tap; lanes beyond the last channel become zero",
     (
-        Field("src", CONST_POINTER, "contiguous weights of all channels"),
-        Field("dst", POINTER, "taps rows of width elements"),
-        Field("taps", INT, "kh * kw"),
-        Field("oc_begin", INT, "first channel to pack"),
-        Field("oc_end", INT, "one past the last to pack; a multiple of 16, or the end of all"),
-        Field("width", INT, "elements from tap to tap: oc, or oc rounded up to at most 16"),
+        Field("src", CONST_POINTER, "contiguous weights"),
+        Field("dst", POINTER, "taps vectors for each vector of channels"),
+        Field("taps", INT, "weights of a channel: kh * kw for each input channel of its group"),
+        Field("channels", INT, "channels to pack, at least 1"),
     ),
 )
 

@@ -22,7 +22,6 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         .dst_ps = a->dst_ps,
         .residual_rs = a->residual_rs,
         .residual_ps = a->residual_ps,
-        .weights_ts = a->weights_ts,
         .depth = a->depth,
         .taps = g->kh * g->kw,
     };

@@ -11,7 +11,7 @@ struct call {
     struct epilogue epilogue;
     const element *src, *residual, *weights, *bias; /* bias: null if there is none */
     element *dst;
-    int64_t src_rs, src_ps, dst_rs, dst_ps, residual_rs, residual_ps, weights_ts;
+    int64_t src_rs, src_ps, dst_rs, dst_ps, residual_rs, residual_ps;
     int64_t depth, taps; /* of a group's weights: input channels, and rows of each */
 };
 

@@ -52,8 +52,7 @@ INLINE void any_block(const struct call *s, int64_t row, int64_t column, struct 
         if (multiplier > 1) f = source_of(phase + channel, n, multiplier);
         if (s->depth > 1) f = source_in_groups(channel, n, s->depth);
         const int picks = multiplier > 1 || s->depth > 1;
-        /* Of groups, each vector of channels has its weights by itself. */
-        const element *weights = s->weights + channel * (s->depth > 1 ? s->depth * s->taps : 1);
+        const element *w = s->weights + channel * s->depth * s->taps;
         vector sum[ANY_COLUMNS] = {0};
         for (int64_t d = 0; d < s->depth; d++) {
             for (int64_t i = kh.begin; i < kh.end; i++) {
@@ -61,19 +60,18 @@ INLINE void any_block(const struct call *s, int64_t row, int64_t column, struct 
                     const int64_t y = ih + i * s->g.dilation_h, x = iw + j * s->g.dilation_w;
                     const element *p =
                         AT_CONST(element, s->src + f.first, y * s->src_rs + x * s->src_ps);
-                    const int64_t tap = (i * s->g.kw + j) * s->weights_ts;
-                    const vector w = load_lanes(AT_CONST(element, weights, tap), n);
+                    const vector by = load(w + (i * s->g.kw + j) * LANES);
                     UNROLL for (int c = 0; c < columns; c++) {
                         vector v = load_lanes(AT_CONST(element, p, c * step), f.count);
                         if (picks) v = pick_lanes(v, f.lane);
-                        sum[c] = multiply_add(v, w, sum[c]);
+                        sum[c] = multiply_add(v, by, sum[c]);
                     }
                 }
             }
             /* The next input channel: the next lane, or the next element. */
             if (f.count > 1) f.lane += 1;
             else f.first++;
-            weights = AT_CONST(element, weights, s->taps * s->weights_ts);
+            w += s->taps * LANES;
         }
         if (s->bias) e.bias = load_lanes(s->bias + channel, n);
         const element *more = AT_CONST(element, s->residual + channel,

@@ -15,27 +15,48 @@
 /* Least taps of a kernel. */
 enum { MANY_TAPS = 26 };
 
-/* Sums, as many inputs, and a weight are to fit the registers. */
+/* The sums of two rows, a row of inputs, and two weights are to fit the registers. Where weights
+ * move on, there is one row, of a few columns more. */
 #if PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_NEON && defined(__aarch64__))
-enum { LARGE_COLUMNS = 8 };
+enum { LARGE_COLUMNS = 8, MOST_COLUMNS = 8 };
 #else
-enum { LARGE_COLUMNS = 6 };
+enum { LARGE_COLUMNS = 4, MOST_COLUMNS = 6 };
 #endif
 
 /* At stride 2, two taps have inputs of their own, if there are registers for them. */
 enum { MOST_SHARED = LARGE_COLUMNS == 8 ? 2 : 1 };
 
 /* Output rows of a block, which share the inputs of their lines. */
-enum { LARGE_ROWS = LARGE_COLUMNS == 8 ? 2 : 1 };
+enum { LARGE_ROWS = 2 };
 
-/* Rows that a block of columns goes down before its neighbour does: caches hold what they see. */
-enum { LARGE_BAND = 64 };
+/* Bytes of inputs that stay in L2, and rows of a band at least. */
+enum { SEEN_BYTES = 224 << 10, LEAST_BAND = 16, LINE_BYTES = 64 };
+
+/* Rows and channels that are computed before others, so that blocks find inputs in L2. */
+struct part {
+    int64_t rows, channels;
+};
+
+/* All rows of as many channels as let L2 hold all that these see. If that is no cache line, as many
+ * channels as let it hold the inputs of a block of columns in a band of rows: long runs of memory
+ * are read fast. */
+static struct part part_of(const struct pplconv_geometry *g, int64_t rows) {
+    const int64_t line = LINE_BYTES / sizeof(element);
+    const int64_t down = (g->kh - 1) * g->dilation_h, across = (g->kw - 1) * g->dilation_w;
+    const int64_t lines = least(rows * g->stride_h + down, g->ih);
+    const int64_t whole = most(lines * g->iw * LINE_BYTES, 1);
+    if (whole <= SEEN_BYTES) return (struct part){rows, SEEN_BYTES / whole * line};
+    const int64_t band = most(2 * down / g->stride_h, LEAST_BAND);
+    const int64_t columns = LARGE_COLUMNS * g->stride_w + across;
+    const int64_t seen = (band * g->stride_h + down) * columns * LINE_BYTES;
+    return (struct part){band, most(SEEN_BYTES / seen, 1) * line};
+}
 
 /* The columns of a block, and their taps in a row of the kernel. They are so far apart that a tap
  * of one reads what a later tap of the column before reads: `shared` taps later. */
 struct columns {
     int64_t first, apart; /* the first output, and the distance to the next one */
-    int64_t count;        /* outputs that exist */
+    int64_t width, count; /* outputs of a whole block, and those that exist */
     int64_t done;         /* the first ones, which the block before has stored */
     int64_t shared;
     int64_t start;        /* column of the image that tap 0 of the first one reads */
@@ -53,32 +74,49 @@ struct columns {
 /* What inputs or taps cost that not all outputs have, beside others. */
 enum { SOME_COST = 3 };
 
-static struct columns columns_from(const struct pplconv_geometry *g, int64_t first, int64_t apart) {
+static struct columns columns_from(const struct pplconv_geometry *g, int64_t first, int64_t apart,
+                                   int64_t width) {
     const int64_t step = g->dilation_w, count = ceil_of(g->ow - first, apart);
     /* The last block reaches back, so that it is a whole one. */
-    const int64_t back = least(most(LARGE_COLUMNS - count, 0), first / apart);
+    const int64_t back = least(most(width - count, 0), first / apart);
     const int64_t start = (first - back * apart) * g->stride_w - g->pad_left;
     struct columns k = {.first = first - back * apart, .apart = apart, .start = start};
-    k.count = least(count + back, LARGE_COLUMNS);
+    k.width = width;
+    k.count = least(count + back, width);
     k.done = back;
     k.shared = apart * g->stride_w / step;
     const int64_t last = start + (k.count - 1) * apart * g->stride_w;
     k.low = steps_to(last, step, 0);
     k.high = least(steps_to(start, step, g->iw), g->kw);
     k.inner = k.outer = k.high;
-    if (k.count < LARGE_COLUMNS) return k;
+    if (k.count < width) return k;
     k.inner = least(most(steps_to(start, step, 0), k.low), k.high);
     k.outer = most(least(steps_to(last, step, g->iw), k.high), k.inner);
     const int64_t in_image = steps_to(start, step, g->iw);
     k.from = steps_to(start, step, 0);
-    k.end = least(in_image, g->kw + LARGE_COLUMNS - 1);
-    k.all_from = most(k.from, LARGE_COLUMNS - 1);
+    k.end = least(in_image, g->kw + width - 1);
+    k.all_from = most(k.from, width - 1);
     k.all_end = least(in_image, g->kw);
     const int64_t taps = k.outer - k.inner, inputs = k.all_end - k.all_from;
     const int64_t some_inputs = k.end - k.from - inputs, some_taps = k.high - k.low - taps;
-    k.by_inputs = BY_INPUTS && k.shared == 1 && inputs > 0 &&
+    k.by_inputs = BY_INPUTS && width == MOST_COLUMNS && k.shared == 1 && inputs > 0 &&
                   inputs + SOME_COST * some_inputs < taps + SOME_COST * some_taps;
     return k;
+}
+
+/* The block at `column`. The first of the blocks between whose outputs others lie decides on the
+ * `width` of all: weights move on if they do so in each. */
+static struct columns columns_at(const struct pplconv_geometry *g, int64_t column, int64_t apart,
+                                 int64_t *width) {
+    const int first = column % apart == 0;
+    struct columns k = columns_from(g, column, apart, first ? MOST_COLUMNS : *width);
+    if (!first || MOST_COLUMNS == LARGE_COLUMNS) return k;
+    int by_inputs = k.by_inputs;
+    const int64_t end = least(column + apart, g->ow);
+    for (int64_t i = column + 1; i < end && by_inputs; i++)
+        by_inputs = columns_from(g, i, apart, MOST_COLUMNS).by_inputs;
+    *width = by_inputs ? MOST_COLUMNS : LARGE_COLUMNS;
+    return by_inputs ? k : columns_from(g, column, apart, LARGE_COLUMNS);
 }
 
 /* Lines of the image for the sums of one or two rows: where tap 0 of the first column reads, and
@@ -94,12 +132,12 @@ struct line {
  * moves on by a column, a register, for the tap that is `shared` taps later. */
 INLINE void add_sliding(vector sum[LARGE_ROWS][LARGE_COLUMNS], const struct line *l, int64_t begin,
                         int64_t end, const int shared, const int rows, const int tail) {
-    const int64_t tap = l->s->g.dilation_w * l->s->src_ps, ts = l->s->weights_ts;
+    const int64_t tap = l->s->g.dilation_w * l->s->src_ps;
     vector x[MOST_SHARED][LARGE_COLUMNS];
     const element *p = AT_CONST(element, l->image, begin * tap);
     const element *w[LARGE_ROWS];
     UNROLL for (int r = 0; r < rows; r++)
-        w[r] = AT_CONST(element, l->weights[r], begin * ts);
+        w[r] = l->weights[r] + begin * LANES;
     UNROLL for (int c = 0; c < LARGE_COLUMNS - 1; c++) {
         UNROLL for (int k = 0; k < shared; k++, p = AT_CONST(element, p, tap))
             x[k][c] = load_channels(p, l->n, tail);
@@ -110,8 +148,8 @@ INLINE void add_sliding(vector sum[LARGE_ROWS][LARGE_COLUMNS], const struct line
             x[k][LARGE_COLUMNS - 1] = in_register(load_channels(p, l->n, tail));
             p = AT_CONST(element, p, tap);
             UNROLL for (int r = 0; r < rows; r++) {
-                const vector by = in_register(load_channels(w[r], l->n, tail));
-                w[r] = AT_CONST(element, w[r], ts);
+                const vector by = in_register(load(w[r]));
+                w[r] += LANES;
                 UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
                     sum[r][c] = multiply_add(x[k][c], by, sum[r][c]);
             }
@@ -129,11 +167,11 @@ INLINE void add_apart(vector sum[LARGE_ROWS][LARGE_COLUMNS], const struct line *
     const int64_t stride = k->apart * s->g.stride_w, dilation = s->g.dilation_w;
     const int64_t step = stride * s->src_ps;
     const element *p = AT_CONST(element, l->image, begin * dilation * s->src_ps);
-    int64_t x = k->start + begin * dilation, w = begin * s->weights_ts;
-    for (int64_t j = begin; j < end; j++, x += dilation, w += s->weights_ts) {
+    int64_t x = k->start + begin * dilation;
+    for (int64_t j = begin; j < end; j++, x += dilation) {
         vector by[LARGE_ROWS];
         UNROLL for (int r = 0; r < rows; r++)
-            by[r] = in_register(load_channels(AT_CONST(element, l->weights[r], w), l->n, tail));
+            by[r] = in_register(load(l->weights[r] + j * LANES));
         UNROLL for (int c = 0; c < LARGE_COLUMNS; c++) {
             if (some && c >= k->count) break;
             if (some && (uint64_t)(x + c * stride) >= (uint64_t)s->g.iw) continue;
@@ -146,7 +184,7 @@ INLINE void add_apart(vector sum[LARGE_ROWS][LARGE_COLUMNS], const struct line *
 }
 
 /* Add lines to the sums of `rows` rows. */
-INLINE void add_lines(vector sums[LARGE_ROWS][LARGE_COLUMNS], struct line *l, int64_t count,
+INLINE void add_lines(vector sums[LARGE_ROWS][MOST_COLUMNS], struct line *l, int64_t count,
                       const int rows, const int tail) {
     const struct columns *k = l->k;
     const struct call *s = l->s;
@@ -166,7 +204,7 @@ INLINE void add_lines(vector sums[LARGE_ROWS][LARGE_COLUMNS], struct line *l, in
         add_apart(sum, l, k->outer, k->high, 1, rows, tail);
         l->image = AT_CONST(element, l->image, s->g.dilation_h * s->src_rs);
         UNROLL for (int r = 0; r < rows; r++)
-            l->weights[r] = AT_CONST(element, l->weights[r], s->g.kw * s->weights_ts);
+            l->weights[r] += s->g.kw * LANES;
     }
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
@@ -176,69 +214,73 @@ INLINE void add_lines(vector sums[LARGE_ROWS][LARGE_COLUMNS], struct line *l, in
 
 #if BY_INPUTS
 /* Add inputs begin .. end - 1 of a line to the columns that see them. */
-INLINE void add_seen(vector sum[LARGE_COLUMNS], const struct line *l, int64_t begin, int64_t end) {
+INLINE void add_seen(vector sum[MOST_COLUMNS], const struct line *l, int64_t begin, int64_t end,
+                     const int tail) {
     const struct call *s = l->s;
     for (int64_t u = begin; u < end; u++) {
-        const vector x = load(AT_CONST(element, l->image, u * s->g.dilation_w * s->src_ps));
-        UNROLL for (int c = 0; c < LARGE_COLUMNS; c++) {
+        const element *p = AT_CONST(element, l->image, u * s->g.dilation_w * s->src_ps);
+        const vector x = load_channels(p, l->n, tail);
+        UNROLL for (int c = 0; c < MOST_COLUMNS; c++) {
             if ((uint64_t)(u - c) >= (uint64_t)s->g.kw) continue;
-            const element *w = AT_CONST(element, l->weights[0], (u - c) * s->weights_ts);
-            sum[c] = multiply_add(x, load(w), sum[c]);
+            sum[c] = multiply_add(x, load(l->weights[0] + (u - c) * LANES), sum[c]);
         }
     }
 }
 
 /* Add lines to the sums of a row, input by input. A weight that is loaded for the first column
  * moves on by a column, a register, for the next input. */
-static __attribute__((noinline)) void add_by_inputs(vector sums[LARGE_ROWS][LARGE_COLUMNS],
-                                                    struct line *l, int64_t count) {
+INLINE void add_lines_by_inputs(vector sums[LARGE_ROWS][MOST_COLUMNS], struct line *l,
+                                int64_t count, const int tail) {
     const struct columns *k = l->k;
     const struct call *s = l->s;
-    const int64_t tap = s->g.dilation_w * s->src_ps, ts = s->weights_ts;
-    vector sum[LARGE_COLUMNS], by[LARGE_COLUMNS];
-    UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
+    const int64_t tap = s->g.dilation_w * s->src_ps;
+    vector sum[MOST_COLUMNS], by[MOST_COLUMNS];
+    UNROLL for (int c = 0; c < MOST_COLUMNS; c++)
         sum[c] = sums[0][c];
     for (; count > 0; count--) {
-        add_seen(sum, l, k->from, k->all_from);
+        add_seen(sum, l, k->from, k->all_from, tail);
         const element *p = AT_CONST(element, l->image, k->all_from * tap);
-        const element *w = AT_CONST(element, l->weights[0], k->all_from * ts);
-        UNROLL for (int c = 1; c < LARGE_COLUMNS; c++)
-            by[c - 1] = load(AT_CONST(element, w, -c * ts));
+        const element *w = l->weights[0] + k->all_from * LANES;
+        UNROLL for (int c = 1; c < MOST_COLUMNS; c++)
+            by[c - 1] = load(w - c * LANES);
         for (int64_t left = k->all_end - k->all_from; left > 0; left--) {
-            UNROLL for (int c = LARGE_COLUMNS - 1; c > 0; c--)
+            UNROLL for (int c = MOST_COLUMNS - 1; c > 0; c--)
                 by[c] = by[c - 1];
             by[0] = in_register(load(w));
-            const vector x = in_register(load(p));
-            UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
+            const vector x = in_register(load_channels(p, l->n, tail));
+            UNROLL for (int c = 0; c < MOST_COLUMNS; c++)
                 sum[c] = multiply_add(x, by[c], sum[c]);
             p = AT_CONST(element, p, tap);
-            w = AT_CONST(element, w, ts);
+            w += LANES;
         }
-        add_seen(sum, l, k->all_end, k->end);
+        add_seen(sum, l, k->all_end, k->end, tail);
         l->image = AT_CONST(element, l->image, s->g.dilation_h * s->src_rs);
-        l->weights[0] = AT_CONST(element, l->weights[0], s->g.kw * ts);
+        l->weights[0] += s->g.kw * LANES;
     }
-    UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
+    UNROLL for (int c = 0; c < MOST_COLUMNS; c++)
         sums[0][c] = sum[c];
 }
 #else
-#define add_by_inputs add_to_row /* of none */
+INLINE void add_lines_by_inputs(vector sums[LARGE_ROWS][MOST_COLUMNS], struct line *l,
+                                int64_t count, const int tail) {
+    (void)sums, (void)l, (void)count, (void)tail; /* no block asks for it */
+}
 #endif
+
+typedef void lines_function(vector sums[LARGE_ROWS][MOST_COLUMNS], struct line *l, int64_t count);
 
 /* Functions of their own, so that the compiler need not see them all at once, and so that one of
  * them adds to either row. */
-#define LINES(name, rows, tail)                                                                    \
-    static __attribute__((noinline)) void name(vector sums[LARGE_ROWS][LARGE_COLUMNS],             \
+#define LINES(name, add, ...)                                                                      \
+    static __attribute__((noinline)) void name(vector sums[LARGE_ROWS][MOST_COLUMNS],              \
                                                struct line *l, int64_t count) {                    \
-        add_lines(sums, l, count, rows, tail);                                                     \
+        add(sums, l, count, __VA_ARGS__);                                                          \
     }
-LINES(add_to_row, 1, 0)
-LINES(add_tail, 1, 1)
-#if PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_NEON && defined(__aarch64__))
-LINES(add_to_rows, LARGE_ROWS, 0)
-#else
-#define add_to_rows add_to_row /* of one */
-#endif
+LINES(add_to_row, add_lines, 1, 0)
+LINES(add_tail, add_lines, 1, 1)
+LINES(add_to_rows, add_lines, LARGE_ROWS, 0)
+LINES(add_by_inputs, add_lines_by_inputs, 0)
+LINES(add_tail_by_inputs, add_lines_by_inputs, 1)
 #undef LINES
 
 /* The rows of a block: they are so far apart that they share lines. */
@@ -258,10 +300,10 @@ static void large_block(const struct call *s, const struct columns *k, const str
     const int64_t at = (top + first * g->dilation_h) * s->src_rs + k->start * s->src_ps;
     struct line l = {.s = s, .k = k, .n = n};
     l.image = AT_CONST(element, s->src + channel, at);
-    vector sum[LARGE_ROWS][LARGE_COLUMNS];
+    vector sum[LARGE_ROWS][MOST_COLUMNS];
     const vector zero = {0};
     UNROLL for (int r = 0; r < LARGE_ROWS; r++) {
-        UNROLL for (int c = 0; c < LARGE_COLUMNS; c++)
+        UNROLL for (int c = 0; c < MOST_COLUMNS; c++)
             sum[r][c] = zero;
     }
     /* Lines of the first row alone, lines of both rows (or of none, if the second one begins
@@ -271,15 +313,15 @@ static void large_block(const struct call *s, const struct columns *k, const str
     for (int64_t i = first; i < last;) {
         const int64_t count = least(i < one ? one : i < both ? both : last, last) - i;
         UNROLL for (int r = 0; r < LARGE_ROWS; r++) {
-            const int64_t taps = (i - r * between) * g->kw * s->weights_ts;
-            l.weights[r] = AT_CONST(element, s->weights + channel, taps);
+            const int64_t taps = (i - r * between) * g->kw;
+            l.weights[r] = s->weights + channel * s->taps + taps * LANES;
         }
         if (i < one || i >= both) {
             const int r = i >= both;
             l.weights[0] = l.weights[r];
-            if (n < LANES) add_tail(sum + r, &l, count);
-            else if (k->by_inputs) add_by_inputs(sum + r, &l, count);
-            else add_to_row(sum + r, &l, count);
+            lines_function *const tail = k->by_inputs ? add_tail_by_inputs : add_tail;
+            lines_function *const whole = k->by_inputs ? add_by_inputs : add_to_row;
+            (n < LANES ? tail : whole)(sum + r, &l, count);
         } else if (between < g->kh) {
             add_to_rows(sum, &l, count);
         } else {
@@ -294,13 +336,13 @@ static void large_block(const struct call *s, const struct columns *k, const str
                                        row * s->residual_rs + k->first * s->residual_ps);
         element *to = AT(element, s->dst + channel, row * s->dst_rs + k->first * s->dst_ps);
         const int64_t dst_step = k->apart * s->dst_ps, step = k->apart * s->residual_ps;
-        UNROLL for (int c = 0; c < LARGE_COLUMNS; c++) {
+        UNROLL for (int c = 0; c < MOST_COLUMNS; c++) {
             sum[r][c] += e.bias;
             if (e.residual && c >= k->done && c < k->count)
                 sum[r][c] += load_lanes(AT_CONST(element, more, c * step), n);
         }
-        clip_all(&e, sum[r], LARGE_COLUMNS);
-        UNROLL for (int c = 0; c < LARGE_COLUMNS; c++) {
+        clip_all(&e, sum[r], MOST_COLUMNS);
+        UNROLL for (int c = 0; c < MOST_COLUMNS; c++) {
             if (c >= k->done && c < k->count)
                 store_lanes(AT(element, to, c * dst_step), sum[r][c], n);
         }
@@ -319,25 +361,35 @@ INLINE int64_t next_block(int64_t i, int64_t apart, int64_t count) {
     return (i + 1) % apart ? i + 1 : i + 1 - apart + count * apart;
 }
 
+/* Some output rows of channels that share cache lines. */
+static void large_columns(const struct call *s, int64_t across, int64_t down, int64_t first,
+                          int64_t count, int64_t begin, int64_t end) {
+    const struct rows apart = {down, down * s->g.stride_h / s->g.dilation_h};
+    int64_t width = LARGE_COLUMNS;
+    for (int64_t column = 0; column < s->g.ow; column = next_block(column, across, width)) {
+        const struct columns k = columns_at(&s->g, column, across, &width);
+        for (int64_t channel = begin; channel < end; channel += LANES) {
+            const int64_t n = least(end - channel, LANES);
+            const int64_t most = n == LANES && !k.by_inputs ? LARGE_ROWS : 1;
+            for (int64_t row = 0; row < count; row = next_block(row, down, most)) {
+                const int64_t rows = least(ceil_of(count - row, down), most);
+                large_block(s, &k, &apart, first + row, rows, channel, n);
+            }
+        }
+    }
+}
+
 /* Output rows first .. end - 1. */
 static void large(const struct call *call, int64_t first, int64_t end, int64_t channels) {
     const struct call s = *call;
     const int64_t across = sharing(s.g.stride_w, s.g.dilation_w);
     const int64_t down = sharing(s.g.stride_h, s.g.dilation_h);
-    const struct rows apart = {down, down * s.g.stride_h / s.g.dilation_h};
-    for (int64_t begin = first; begin < end; begin += LARGE_BAND) {
-        const int64_t band = least(end - begin, LARGE_BAND);
-        for (int64_t column = 0; column < s.g.ow;
-             column = next_block(column, across, LARGE_COLUMNS)) {
-            const struct columns k = columns_from(&s.g, column, across);
-            for (int64_t channel = 0; channel < channels; channel += LANES) {
-                const int64_t n = least(channels - channel, LANES);
-                const int64_t most = n == LANES && !k.by_inputs ? LARGE_ROWS : 1;
-                for (int64_t row = 0; row < band; row = next_block(row, down, most)) {
-                    const int64_t rows = least(ceil_of(band - row, down), most);
-                    large_block(&s, &k, &apart, begin + row, rows, channel, n);
-                }
-            }
+    const struct part part = part_of(&s.g, end - first);
+    for (int64_t row = first; row < end; row += part.rows) {
+        const int64_t rows = least(end - row, part.rows);
+        for (int64_t channel = 0; channel < channels; channel += part.channels) {
+            const int64_t channel_end = least(channel + part.channels, channels);
+            large_columns(&s, across, down, row, rows, channel, channel_end);
         }
     }
 }

@@ -16,7 +16,7 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
                          const int size, const int down, const int across, const int columns,
                          const int left, const int right, const int checked, const int tail) {
     const int lines = (ROWS - 1) * down + size, inputs = (columns - 1) * across + size;
-    const int64_t rs = s->src_rs, ps = s->src_ps, ps3 = kept(3 * ps), ts = s->weights_ts;
+    const int64_t rs = s->src_rs, ps = s->src_ps, ps3 = kept(3 * ps);
     const int64_t near[5] = {0, ps, 2 * ps, ps3, 4 * ps};
     const int64_t dst_ps = s->dst_ps, dst_ps3 = kept(3 * dst_ps);
     const int64_t out[COLUMNS] = {0, dst_ps, 2 * dst_ps, dst_ps3};
@@ -24,7 +24,7 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
     const int64_t offset = (b->row * down - s->g.pad_top) * rs + //
                            (b->column * across - s->g.pad_left) * ps;
     const element *src = AT_CONST(element, s->src + begin, offset);
-    const element *weights = s->weights + begin, *bias = s->bias;
+    const element *weights = s->weights + begin * size * size, *bias = s->bias;
     element *dst = AT(element, s->dst + begin, b->row * s->dst_rs + b->column * dst_ps);
     const element *residual = AT_CONST(element, s->residual + begin,
                                        b->row * s->residual_rs + b->column * s->residual_ps);
@@ -34,12 +34,10 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
     do {
         const int64_t n = tail ? end - begin : LANES;
         vector w[LARGEST_SIZE * LARGEST_SIZE], sum[ROWS][COLUMNS] = {0};
-        const element *p = weights;
         UNROLL for (int k = 0; k < size * size; k++) {
-            w[k] = load_channels(p, n, tail);
+            w[k] = load(weights + k * LANES);
             /* 25 and more do not fit into the registers, and may stay in memory. */
             if (size == 3) w[k] = in_register(w[k]);
-            p = AT_CONST(element, p, ts);
         }
         const element *line = src;
         UNROLL for (int i = 0; i < lines; i++) {
@@ -49,7 +47,7 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
                     if (j && j % 5 == 0) from = AT_CONST(element, from, near[4] + ps);
                     if (j < left || j >= inputs - right) continue;
                     if (checked && !(column_bits >> j & 1)) continue;
-                    p = AT_CONST(element, from, near[j % 5]);
+                    const element *p = AT_CONST(element, from, near[j % 5]);
                     const vector x = in_register(load_channels(p, n, tail));
                     UNROLL for (int r = 0; r < ROWS; r++) {
                         const int kh = i - r * down;
@@ -69,7 +67,7 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
         begin += LANES;
         src += LANES;
         dst += LANES;
-        weights += LANES;
+        weights += size * size * LANES;
         residual += LANES;
         if (bias) bias += LANES;
     } while (!tail && begin + LANES <= end);

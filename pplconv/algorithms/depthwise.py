@@ -9,6 +9,7 @@ for the team, and the kernels load each input once for the outputs that it reach
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ GENERIC_CYCLES = 4.0  # a tap of any other kernel
 # in them, in those of its FMA, and of a vector of outputs besides.
 MANY_TAPS = 26
 LARGE_CYCLES = 1.0, 60.0
+LARGE_COLUMNS = 8  # of such a block
 # Vectors of pixels at strides, where masks cost something: blocks, rows by vectors; the cycles of
 # an image line in a block besides its products, and of each of its elements, if they are sorted one
 # by one.
@@ -97,7 +99,14 @@ REGISTERS = 16
 TURN_VECTOR_CYCLES = 2.5
 TURN_PART_CYCLES = 20.0
 TURN_CYCLES = 150.0
-# Sizes of a chunk that is converted or turned at a time: vectors of channels, and the share of L2
+# Pixels whose channels are copied: a vector, of whole cache lines or of parts.
+COPIED_CYCLES = 5.0
+COPIED_PART_CYCLES = 14.0
+# An input that a cache has lost, as pixels share few sets, and that the next one has or not.
+L2_CYCLES = 2.0
+L3_CYCLES = 6.0
+PAGE = 4096
+# Sizes of a chunk that is converted or gathered at a time: vectors of channels, and the share of L2
 # that their pixels take, since rows between two chunks are converted twice; or planes.
 CHUNK_VECTORS = 4
 CHUNK_L2 = 2
@@ -112,12 +121,13 @@ class Depthwise(DepthwiseCandidate):
 
     Parameters
     ----------
-    turned : bool
-        Whether planes are turned into pixels in the scratch, a few channels at a time, and their
-        sums back, so that vectors run over channels: small planes fill no vectors.
+    gathered : bool
+        Whether a few channels at a time are gathered in the scratch. Planes are turned into pixels,
+        and their sums back, so that vectors run over channels: small planes fill no vectors. Pixels
+        are copied: caches hold few of them if their distance is a large power of two.
     """
 
-    turned: bool = False
+    gathered: bool = False
 
     loops = "depthwise"
 
@@ -126,6 +136,11 @@ class Depthwise(DepthwiseCandidate):
         """The order of the one sum; kernels differ in the zeros that they add beside images."""
         turned = ", by channels" if self.turned else ""
         return f"sum over {'c, ' if self.depth > 1 else ''}kh, kw{turned}{self.numerics.order}"
+
+    @property
+    def turned(self) -> bool:
+        """Whether planes are turned into pixels."""
+        return self.gathered and is_planes(self.problem)
 
     @property
     def takes_gaps(self) -> bool:
@@ -153,28 +168,26 @@ class Depthwise(DepthwiseCandidate):
         return KernelKey("depthwise_pixels" if self.by_pixels else "depthwise_channels")
 
     @property
-    def width(self) -> int:
-        """Elements from one tap's packed weights to the next."""
-        oc = self.problem.oc
-        if self.depth > 1:
-            return self.isa_lanes
-        return oc if self.by_pixels else round_up(oc, self.isa_lanes)
-
-    @property
     def packing(self) -> str:
         """Format of the packed weights."""
-        return "as they are" if self.by_pixels else f"taps of {self.width} channels"
+        if self.by_pixels:
+            return "as they are"
+        return f"taps of {self.isa_lanes} channels" + _in_blocks(self.problem, self.isa_lanes)
 
     @property
     def packed_weight_bytes(self) -> int:
-        """Size of the packed weights."""
-        p = self.problem
-        width = self.width if self.depth == 1 else round_up(p.oc, self.width)
-        return p.k * width * self.numerics.weight_bytes
+        """Size of the packed weights: vectors of neighbouring channels, the last ones filled up."""
+        p, lanes = self.problem, self.isa_lanes
+        if self.by_pixels:
+            return p.k * p.oc * self.numerics.weight_bytes
+        neighbours = p.block if p.layout == "NCHWc" else max(p.oc, 1)
+        vectors = p.oc // neighbours * ceil_div(neighbours, lanes)
+        vectors += ceil_div(p.oc % neighbours, lanes)
+        return p.k * vectors * lanes * self.numerics.weight_bytes
 
     @lazy
     def chunk(self) -> tuple[int, int]:
-        """Channels and rows of outputs that are converted, or turned, together.
+        """Channels and rows of outputs that are converted, or gathered, together.
 
         Rows that two chunks see are converted twice, so a few channels of many rows are better than
         many channels of a few rows.
@@ -184,10 +197,14 @@ class Depthwise(DepthwiseCandidate):
         channels = (
             p.oc // p.groups if planes else round_up(CHUNK_VECTORS * self.isa_lanes, self.depth)
         )
-        if self.turned:
+        if self.gathered:
             # One vector, or as many as leave whole planes in about L1.
             plane = (p.ih * p.iw + p.oh * p.ow) * element * self.isa_lanes
             vectors = max(min(self.chunk_bytes // NEAR_PART // max(plane, 1), CHUNK_VECTORS), 1)
+            if not self.turned:
+                # A cache line's, or one whose inputs of a block of outputs are about L1.
+                near = math.prod(self.seen) * LINE <= self.chunk_bytes // NEAR_PART
+                vectors = max(LINE // (self.isa_lanes * element), 1) if near else 1
             channels = vectors * self.isa_lanes
         channels = min(channels, max(self.channel_segment, 1))
         room = self.chunk_bytes
@@ -202,11 +219,11 @@ class Depthwise(DepthwiseCandidate):
     def scratch(self) -> tuple[int, int, int, int]:
         """Rows of the slab, its offset and that of the outputs, bytes of one thread."""
         p, element = self.problem, self.numerics.operand_bytes
-        if not (self.numerics.converts or self.turned):
+        if not (self.numerics.converts or self.gathered):
             return 0, 0, 0, 0
         channels, rows = self.chunk
         slab_rows = 0
-        if self.numerics.converts_in or self.turned:
+        if self.numerics.converts_in or self.gathered:
             slab_rows = min((rows - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
         out = LINE + round_up(channels * slab_rows * p.iw * element, LINE) + LINE
         size = out
@@ -216,7 +233,7 @@ class Depthwise(DepthwiseCandidate):
 
     @property
     def scratch_bytes(self) -> int:
-        """Scratch of one thread; 0 unless arrays are converted or turned."""
+        """Scratch of one thread; 0 unless arrays are converted or gathered."""
         return self.scratch[3]
 
     def own_fields(self) -> dict[str, Any]:
@@ -226,8 +243,7 @@ class Depthwise(DepthwiseCandidate):
             "slab_rows": slab_rows,
             "slab_offset": slab,
             "out_offset": out,
-            "width": self.width,
-            "turned": int(self.turned),
+            "gathered": int(self.gathered),
         }
 
     @property
@@ -265,6 +281,39 @@ class Depthwise(DepthwiseCandidate):
             tap, vector = LARGE_CYCLES
             return taps * tap + vector
         return taps * GENERIC_CYCLES
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        """Input rows and columns that a block of outputs of a large kernel sees."""
+        p = self.problem
+        columns = (LARGE_COLUMNS - 1) * p.stride[1] + (p.kw - 1) * p.dilation[1] + 1
+        return min(p.kh, p.ih), min(columns, p.iw)
+
+    def crowded_cycles(self, core: CoreModel) -> float:
+        """Cycles of the inputs of an image that leave caches early, as pixels share few sets."""
+        p = self.problem
+        share = near_share(p, self.numerics.operand_bytes)
+        if share == 1.0 or self.gathered:
+            return 0.0
+
+        def missed(cache: int, pixels: int) -> float:
+            size = max(pixels * LINE, 1)
+            return max(1.0 - share * cache / size, 0.0) - max(1.0 - cache / size, 0.0)
+
+        rows, columns = self.seen
+        each = L2_CYCLES * missed(core.l1_bytes, rows * columns)
+        each += L3_CYCLES * missed(core.l2_bytes, rows * p.iw)
+        blocks = ceil_div(p.oc, self.isa_lanes) * p.oh * ceil_div(p.ow, LARGE_COLUMNS)
+        return blocks * inside_axis(p, 0) * p.kh * columns * each
+
+    def copy_cycles(self) -> float:
+        """Cycles to gather the pixels of all images."""
+        p = self.problem
+        channels, rows = self.chunk
+        lines = channels * self.numerics.operand_bytes >= LINE
+        vector = COPIED_CYCLES if lines else COPIED_PART_CYCLES
+        pixels = ceil_div(p.oh, rows) * self.scratch[0] * p.iw
+        return p.batch * ceil_div(p.oc, self.isa_lanes) * pixels * vector
 
     @property
     def group_cycles(self) -> float:
@@ -398,8 +447,7 @@ class Depthwise(DepthwiseCandidate):
     def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread.
 
-        Terms: ``fma``, ``convert``, ``pack`` (planes that are turned), ``tile``, ``stream``,
-        ``team``.
+        Terms: ``fma``, ``convert``, ``pack`` (what is gathered), ``tile``, ``stream``, ``team``.
         """
         p = self.problem
         fma = p.batch * self.vectors * self.taps_cycles() / core.fma_per_cycle
@@ -410,6 +458,10 @@ class Depthwise(DepthwiseCandidate):
         elif self.by_pixels and not self.has_own_loop:
             cycles = self.band_cycles if self.in_bands else self.strided_cycles
             fma = p.batch * cycles(core)
+        fma += p.batch * self.crowded_cycles(core)
+        pack = 0.0
+        if self.gathered:
+            pack = self.turn_cycles() if self.turned else self.copy_cycles()
         if self.takes_gaps and self.channel_segment < p.oc:
             fma *= CUT_PIXELS
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
@@ -424,23 +476,42 @@ class Depthwise(DepthwiseCandidate):
         return {
             "fma": fma * busiest,
             "convert": convert * busiest,
-            "pack": self.turn_cycles() * busiest if self.turned else 0.0,
+            "pack": pack * busiest,
             "tile": (planes * plane + self.tasks * TASK_CYCLES) * busiest,
             "stream": moved / (4 * core.l3_rate) * busiest,
             "team": core.team_cycles if threads > 1 else 0.0,
         }
 
 
+def near_share(p: ConvProblem, element: int) -> float:
+    """Share of a cache that pixels of large kernels get: sets that their distance leads to.
+
+    Addresses within a page select the sets. 1 if no channels would be gathered for it.
+    """
+    few = p.kh == p.kw == 7 and p.stride == p.dilation == (1, 1) and element < 8
+    if p.layout != "NHWC" or not p.ic == p.oc == p.groups or p.k < MANY_TAPS or few:
+        return 1.0
+    return min(LINE / math.gcd(PAGE, p.ic * element), 1.0)
+
+
+def _in_blocks(p: ConvProblem, lanes: int) -> str:
+    """Describe blocks of neighbouring channels whose last vector of packed weights is a part."""
+    return f", blocks of {p.block}" if p.layout == "NCHWc" and p.block % lanes else ""
+
+
+def inside_axis(p: ConvProblem, axis: int) -> float:
+    """Share of the taps along an axis, 0 or 1, that lie inside images."""
+    outputs, kernel = (p.oh, p.ow)[axis], (p.kh, p.kw)[axis]
+    seen = ranges(
+        outputs, (p.ih, p.iw)[axis], kernel, p.stride[axis], p.dilation[axis], p.padding[axis][0]
+    )
+    taps = sum((end - begin) * (high - low) for begin, end, low, high in seen)
+    return taps / max(outputs * kernel, 1)
+
+
 def inside_share(p: ConvProblem) -> float:
     """Share of the products whose taps lie inside images: vectors of channels compute no others."""
-    share = 1.0
-    for outputs, inputs, kernel, stride, dilation, (before, _) in zip(
-        (p.oh, p.ow), (p.ih, p.iw), (p.kh, p.kw), p.stride, p.dilation, p.padding, strict=True
-    ):
-        seen = ranges(outputs, inputs, kernel, stride, dilation, before)
-        taps = sum((end - begin) * (high - low) for begin, end, low, high in seen)
-        share *= taps / max(outputs * kernel, 1)
-    return share
+    return inside_axis(p, 0) * inside_axis(p, 1)
 
 
 def lines_of(p: ConvProblem, rows: int) -> tuple[int, float]:
@@ -526,7 +597,13 @@ def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]
     whole = max(round_up(p.oc, together), 1)
     rows = max(balanced(p.oh, p.oh, 1, pieces), 1)
     yield Depthwise(p, around.numerics, around.lanes, whole, rows, room)
+    if near_share(p, around.numerics.operand_bytes) < 1.0 and not around.numerics.converts:
+        lines = max(LINE // around.numerics.operand_bytes, around.lanes)
+        channels = balanced(p.oc, p.oc, lines, pieces)
+        yield Depthwise(p, around.numerics, around.lanes, channels, max(p.oh, 1), room, True)
     if pieces > 1:
         lines = around.lanes * together if p.ic == p.groups else max(around.lanes, together)
+        if p.layout == "NCHWc":
+            lines = math.lcm(lines, p.block)
         channels = balanced(p.oc, p.oc, lines, pieces)
         yield Depthwise(p, around.numerics, around.lanes, channels, max(p.oh, 1), room)

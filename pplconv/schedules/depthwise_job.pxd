@@ -21,9 +21,9 @@ cdef struct DepthwiseOffsets:
 
 
 cdef struct DepthwiseFields:
-    # Elements from one tap's packed weights to the next; rows of input in the scratch, converted or
-    # turned; whether planes are turned into pixels there.
-    int64_t width, slab_rows, turned
+    # Rows of input in the scratch, converted or gathered; whether a few channels at a time are
+    # gathered there: planes turned into pixels, or pixels' channels copied.
+    int64_t slab_rows, gathered
 
 
 cdef struct UnitFields:
@@ -51,6 +51,9 @@ cdef struct DepthwiseJob:
     # as many as its outputs.
     int64_t channels, multiplier
     int64_t channel_segments, row_segments, vector_bytes
+    # Packed weights of floats, vectors of channels: channels of a vector; neighbouring channels,
+    # whose last vector may be a part; vectors of these.
+    int64_t lanes, neighbours, vectors
     # Computes a piece in the scratch; NULL where kernels write the caller's array.
     void (*run_piece)(const DepthwiseJob *j, const Tensors *t, const Part *p,
                       char *scratch) noexcept nogil

@@ -16,7 +16,7 @@ cdef class DepthwiseSchedule(CutSchedule):
     cdef int check(self) except -1
     cdef int check_groups(self) except -1
     cdef int check_converted(self) except -1
-    cdef int check_turned(self) except -1
+    cdef int check_gathered(self) except -1
 
 
 cdef class DepthwiseBytesSchedule(CutSchedule):

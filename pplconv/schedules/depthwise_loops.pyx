@@ -3,7 +3,9 @@
 
 Little or nothing is summed over channels, so nothing is packed but the weights: planes are
 computed in vectors of pixels (NCHW, depthwise alone), and pixels in vectors of channels (NHWC,
-NCHWc). Planes may be turned into pixels in the scratch, and their sums back. A task is a segment of
+NCHWc). A few channels at a time may be gathered in the scratch: planes turned into pixels, and
+their sums back, or channels of pixels copied, as caches hold few pixels whose distance is a large
+power of two. A task is a segment of
 rows of a segment of channels of one image. Arrays that are converted, and exact sums of bytes, go
 through the scratch piece by piece: the piece's sums stay in L1 until they are stored. Kernels read
 bytes where the caller has them.
@@ -46,7 +48,14 @@ from pplconv.schedules.depthwise_job cimport (
     UnitFields,
     UnitOffsets,
 )
-from pplconv.schedules.depthwise_turned cimport Rows, rows_seen, run_planes_turned, weights_at
+from pplconv.schedules.depthwise_gathered cimport (
+    Rows,
+    all_vectors,
+    copy_channels,
+    rows_seen,
+    run_planes_turned,
+    weights_at,
+)
 from pplconv.schedules.work cimport padding_of
 
 from pplconv._kernels import rows as kernels, serving
@@ -157,12 +166,11 @@ cdef void run_planes_bytes(const DepthwiseJob *j, const Tensors *t, const Part *
 cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
     """NHWC and NCHWc: vectors over channels, block by block."""
     cdef pplconv_depthwise_channels_args a
-    cdef int64_t e = j.shape.size.weight, channel = p.channel, image, offset, row
+    cdef int64_t channel = p.channel, image, offset, row
     a.src_rs = j.shape.x.row
     a.src_ps = j.shape.x.pixel
     a.dst_rs = j.shape.y.row
     a.dst_ps = j.shape.y.pixel
-    a.weights_ts = j.plan.width * e
     a.first_row = p.row
     a.rows = p.row_end - p.row
     a.multiplier = j.multiplier
@@ -212,7 +220,7 @@ cdef inline void convert_rows(const DepthwiseJob *j, const char *x, int64_t chan
 
 cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                                char *scratch) noexcept nogil:
-    """NHWC and NCHWc with conversions: rows of some channels go through the scratch."""
+    """NHWC and NCHWc with conversions or gathered: rows of some channels go through the scratch."""
     cdef pplconv_depthwise_channels_args a
     cdef int64_t e = j.shape.size.operand, channel = p.channel // j.multiplier, offset, row
     cdef int64_t together
@@ -222,11 +230,14 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
                           + channel_offset(&j.shape.x, j.shape.size.source, channel))
     a.src_ps, a.src_rs = j.shape.x.pixel, j.shape.x.row
     a.src = x - r.top * j.shape.x.row
-    if j.shape.converts_in:
+    if j.shape.converts_in or j.plan.gathered:
         a.src_ps = channels * e
         a.src_rs = j.shape.geometry.iw * a.src_ps
         a.src = scratch + j.at.slab_offset - r.top * a.src_rs
-        convert_rows(j, x, channels, r.bottom - r.top, scratch + j.at.slab_offset)
+        if j.plan.gathered:
+            copy_channels(j, x, channels, r.bottom - r.top, scratch + j.at.slab_offset)
+        else:
+            convert_rows(j, x, channels, r.bottom - r.top, scratch + j.at.slab_offset)
     a.channels = p.channel_end - p.channel
     offset = (p.image * j.shape.y.image
               + channel_offset(&j.shape.y, j.shape.size.destination, p.channel))
@@ -238,7 +249,6 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
         a.dst_rs = j.shape.geometry.ow * a.dst_ps
         a.dst = scratch + j.at.out_offset - p.row * a.dst_rs
     a.weights = weights_at(j, t, p.channel)
-    a.weights_ts = j.plan.width * j.shape.size.weight
     a.first_row = p.row
     a.rows = p.row_end - p.row
     a.multiplier = j.multiplier
@@ -332,32 +342,37 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         run_pixels(j, t, &p)
 
 
-cdef void pack_range(const void *job, const char *weights, char *packed, int64_t index,
-                     int64_t pieces) noexcept nogil:
-    """Pack piece `index` of `pieces` of the channels' kernels."""
+cdef inline bint by_planes(const DepthwiseJob *j) noexcept nogil:
+    """Whether vectors run over pixels, so that weights lie as they are."""
+    return j.shape.y.width == 1 and not j.plan.gathered
+
+
+cdef void pack_planes(const void *job, const char *weights, char *packed, int64_t index,
+                      int64_t pieces) noexcept nogil:
+    """Copy piece `index` of `pieces` of the channels' kernels."""
+    cdef const DepthwiseJob *j = <const DepthwiseJob *> job
+    cdef int64_t kernel = j.shape.taps * j.shape.size.weight
+    cdef int64_t begin = j.channels * index // pieces, end = j.channels * (index + 1) // pieces
+    memcpy(packed + begin * kernel, weights + begin * kernel, <size_t> ((end - begin) * kernel))
+
+
+cdef void pack_vectors(const void *job, const char *weights, char *packed, int64_t index,
+                       int64_t pieces) noexcept nogil:
+    """Pack piece `index` of `pieces` of the vectors of channels."""
     cdef const DepthwiseJob *j = <const DepthwiseJob *> job
     cdef pplconv_pack_depthwise_args p
-    cdef int64_t kernel = j.shape.taps * j.shape.size.weight
-    if j.shape.y.width == 1 and not j.plan.turned:
-        p.oc_begin = j.channels * index // pieces
-        p.oc_end = j.channels * (index + 1) // pieces
-        memcpy(packed + p.oc_begin * kernel, weights + p.oc_begin * kernel,
-               <size_t> ((p.oc_end - p.oc_begin) * kernel))
-        return
-    # The kernels of several channels share a cache line, so one piece packs them all.
-    if index:
-        return
+    cdef int64_t vectors = all_vectors(j), n, channel
+    cdef int64_t vector = vectors * index // pieces, end = vectors * (index + 1) // pieces
     p.taps = j.shape.ic * j.shape.taps
-    p.oc_begin = 0
-    p.width = j.plan.width
-    # All channels together, or with groups a vector at a time.
-    cdef int64_t channel = 0, together = j.channels if j.shape.ic == 1 else p.width
-    while channel < j.channels:
+    while vector < end:
+        n = least(end - vector, j.vectors - vector % j.vectors)
+        channel = vector // j.vectors * j.neighbours + vector % j.vectors * j.lanes
+        p.channels = least(n * j.lanes, j.neighbours - channel % j.neighbours)
+        p.channels = least(p.channels, j.channels - channel)
         p.src = weights + channel * p.taps * j.shape.size.weight
-        p.dst = packed + channel * p.taps * j.shape.size.weight
-        p.oc_end = least(j.channels - channel, together)
+        p.dst = packed + vector * p.taps * j.vector_bytes
         j.pack_weights(&p)
-        channel += together
+        vector += n
 
 
 cdef void pack_units(const void *job, const char *weights, char *packed, int64_t index,
@@ -418,7 +433,7 @@ cdef class CutSchedule(Schedule):
             raise ValueError("chunks are at least 1")
         if ((f.channel_segment % together and f.channel_segment < self.own.channels)
                 or (f.channel_chunk % together and f.channel_chunk < f.channel_segment)):
-            raise ValueError("channels must be cut between groups or units")
+            raise ValueError("channels must be cut between groups, units or vectors")
         return 0
 
 
@@ -433,51 +448,61 @@ cdef class DepthwiseSchedule(CutSchedule):
         j.pack_weights = find("pack_depthwise", dtype, isa)
         j.vector_bytes = _vectors[serving("depthwise_channels", dtype, isa)]
         j.plan = fields
-        if j.shape.converts_in or j.shape.converts_out:
+        if j.shape.converts_in or j.shape.converts_out or j.plan.gathered:
             j.run_piece = run_planes_converted if j.shape.y.width == 1 else run_pixels_converted
-        if j.plan.turned:
+        if j.plan.gathered and j.shape.y.width == 1:
             j.run_piece = run_planes_turned
             j.pack_channels = find("pack_channels", dtype, isa)
             j.store_transposed = find("store_transposed", dtype, isa)
         check_offsets(j.at, j.shape.size.operand)
+        j.lanes = j.vector_bytes // j.shape.size.operand
+        # Of planes that are turned, all channels become neighbours.
+        j.neighbours = most(j.channels if j.shape.y.width == 1 else j.shape.y.width, 1)
+        j.vectors = ceil_div(j.neighbours, j.lanes)
         self.check()
-        self.pack = pack_range
+        self.pack = pack_planes if by_planes(j) else pack_vectors
 
     cdef int check(self) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef DepthwiseJob *j = &self.own
-        cdef int64_t vectors
-        if j.cut.channel_segment % j.shape.oc and j.cut.channel_segment < j.channels:
+        cdef int64_t segment = j.cut.channel_segment
+        if segment % j.shape.oc and segment < j.channels:
             raise ValueError("channel_segment must be whole groups")
         if j.shape.ic != 1:
             self.check_groups()
-        elif j.plan.width < j.channels:
-            raise ValueError("packed kernels are narrower than the channels")
-        vectors = 1 if j.shape.ic == 1 else ceil_div(j.channels, j.plan.width)
-        self.check_weights(vectors * j.plan.width * j.shape.ic * j.shape.taps * j.shape.size.weight)
+        if by_planes(j):
+            self.check_weights(j.channels * j.shape.taps * j.shape.size.weight)
+        else:
+            if (segment < j.channels and segment % j.neighbours
+                    and (segment % j.lanes
+                         or (j.neighbours < j.channels and j.neighbours % j.lanes))):
+                raise ValueError("channel_segment must be whole vectors of packed weights")
+            self.check_weights(all_vectors(j) * j.shape.ic * j.shape.taps * j.vector_bytes)
         if j.shape.converts_in or j.shape.converts_out:
             self.check_converted()
-        if j.plan.turned:
-            self.check_turned()
+        if j.plan.gathered:
+            self.check_gathered()
         return 0
 
-    cdef int check_turned(self) except -1:
-        """Refuse scratch in which turned planes overlap or do not fit."""
+    cdef int check_gathered(self) except -1:
+        """Refuse scratch in which gathered channels overlap or do not fit."""
         cdef DepthwiseJob *j = &self.own
-        cdef int64_t pixel = j.cut.channel_chunk * j.shape.size.operand, rows
+        cdef int64_t pixel = j.cut.channel_chunk * j.shape.size.operand, rows, sums = 0
         g = &j.shape.geometry
-        self.check_chunks(1)
-        if j.shape.converts_in or j.shape.converts_out or j.shape.y.width != 1:
-            raise ValueError("only planes that are not converted are turned into pixels")
+        self.check_chunks(j.lanes)
+        if j.shape.converts_in or j.shape.converts_out:
+            raise ValueError("only arrays that are not converted are gathered")
         if j.shape.ic != 1 or j.shape.oc != 1:
-            raise ValueError("planes are turned where each input channel has one output")
+            raise ValueError("channels are gathered where each input channel has one output")
+        if j.shape.y.width == 1:
+            sums = j.cut.row_chunk * g.ow * pixel
         rows = (j.cut.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
         if j.plan.slab_rows < least(rows, g.ih):
             raise ValueError("the slab has fewer rows than what goes into it")
         if self.tasks and (
                 j.at.out_offset < j.at.slab_offset + j.plan.slab_rows * g.iw * pixel
-                or self.thread_scratch < j.at.out_offset + j.cut.row_chunk * g.ow * pixel):
-            raise ValueError("the scratch is too small for turned planes")
+                or self.thread_scratch < j.at.out_offset + sums):
+            raise ValueError("the scratch is too small for gathered channels")
         return 0
 
     cdef int check_groups(self) except -1:
@@ -489,10 +514,6 @@ cdef class DepthwiseSchedule(CutSchedule):
             raise ValueError("groups have a power of two of channels, or a multiple of 16")
         if j.shape.x.width != j.channels or j.shape.y.width != j.channels:
             raise ValueError("the channels of all groups must be neighbours")
-        if j.plan.width * j.shape.size.operand != j.vector_bytes:
-            raise ValueError("weights of groups are packed in vectors")
-        if j.cut.channel_segment % j.plan.width and j.cut.channel_segment < j.channels:
-            raise ValueError("channel_segment must be whole vectors")
         return 0
 
     cdef int check_converted(self) except -1:
@@ -501,7 +522,7 @@ cdef class DepthwiseSchedule(CutSchedule):
         cdef int64_t channels = j.cut.channel_chunk, e = j.shape.size.operand, rows, together
         cdef int64_t slab = 0, sums = 0
         g = &j.shape.geometry
-        together = 1 if j.shape.ic == 1 else most(j.plan.width, j.shape.ic)
+        together = most(j.lanes, j.shape.ic)
         self.check_chunks(j.shape.oc if j.shape.y.width == 1 else together)
         if j.shape.converts_in:
             rows = (j.cut.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1

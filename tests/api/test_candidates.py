@@ -44,6 +44,7 @@ SHAPES = {
     "depthwise of small planes": (2, 50, 50, 50, (7, 6), (7, 7), 1, 3, 1),
     "depthwise at strides": (1, 33, 33, 33, (17, 14), (4, 3), (3, 2), ((2, 0), (1, 3)), 1),
     "depthwise, dilated": (3, 17, 17, 17, (9, 12), (3, 5), (1, 2), (2, 4), (2, 3)),
+    "depthwise of pixels that share few sets": (2, 64, 64, 64, (11, 9), (7, 5), (1, 2), (3, 2), 1),
     "depthwise with a multiplier": (1, 11, 11, 33, (11, 9), (5, 5), 2, 2, 1),
     "groups that share a vector": (2, 5, 20, 20, (9, 11), (3, 3), 2, 1, 1),
     "groups of a vector or two": (1, 3, 48, 48, (8, 9), (3, 3), 1, 1, 1),
@@ -65,7 +66,7 @@ EPILOGUES = {
 }
 # What the loops compute in, whatever else this CPU could.
 PRECISIONS = {"float16": "fp32", "float32": "fp32", "float64": None}
-LAYOUTS = {"NCHW": 0, "NHWC": 0, "NCHW8c": 8, "NCHW16c": 16, "NCHW24c": 24}
+LAYOUTS = {"NCHW": 0, "NHWC": 0, "NCHW8c": 8, "NCHW12c": 12, "NCHW16c": 16, "NCHW24c": 24}
 
 
 @pytest.mark.sampled(6)

@@ -39,41 +39,56 @@ def fields_for(
     return candidate.fields(1), around.isa, list(candidate.own_fields())
 
 
-def turned_planes() -> tuple[dict[str, Any], str]:
-    """Give all fields of planes that are turned into pixels, and their ISA."""
+def gathered(layout: str) -> tuple[dict[str, Any], str]:
+    """Give all fields of a candidate that gathers channels in the scratch, and its ISA."""
     problem = conv_problem(
-        Problem("float32", "NCHW", 1, 64, 64, 64, (9, 11), (3, 3), 1, 1, 1, seed=7)
+        Problem("float32", layout, 1, 64, 64, 64, (9, 11), (7, 5), 1, (3, 2), 1, seed=7)
     )
     around = context_of(problem.numerics[0], 1)
     found = (c for c in every_candidate(problem, around) if c.loops == "depthwise")
-    candidate = next(c for c in found if c.own_fields()["turned"])
+    candidate = next(c for c in found if c.own_fields()["gathered"])
     return candidate.fields(1), around.isa
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
         ({"slab_rows": 8}, "fewer rows than what goes into it"),
-        ({"channel_chunk": 65}, "scratch is too small for turned planes"),
+        ({"channel_chunk": 65}, "scratch is too small for gathered channels"),
+        ({"channel_chunk": 9}, "cut between groups, units or vectors"),
         ({"row_chunk": 0}, "chunks are at least 1"),
-        ({"scratch_bytes": 4096}, "scratch is too small for turned planes"),
-        ({"out_offset": 64}, "scratch is too small for turned planes"),
+        ({"scratch_bytes": 4096}, "scratch is too small for gathered channels"),
+        ({"out_offset": 64}, "scratch is too small for gathered channels"),
     ],
 )
-def test_turned_planes_need_their_scratch(change, complaint):
-    fields, isa = turned_planes()
+def test_gathered_channels_need_their_scratch(layout, change, complaint):
+    fields, isa = gathered(layout)
     compile_plan(fields, isa)
     with pytest.raises(ValueError, match=complaint):
         compile_plan(fields | change, isa)
 
 
-def test_only_planes_of_one_channel_are_turned():
-    fields, isa, _ = fields_for("depthwise", "NHWC")
-    with pytest.raises(ValueError, match="only planes that are not converted"):
-        compile_plan(fields | {"turned": 1, "channel_chunk": 42, "row_chunk": 9}, isa)
-    fields, isa, _ = fields_for("depthwise", "NCHW")
-    with pytest.raises(ValueError, match="where each input channel has one output"):
-        compile_plan(fields | {"turned": 1, "width": 64, "packed_weight_bytes": 4096}, isa)
+def test_only_channels_with_one_output_are_gathered():
+    fields, isa, _ = fields_for("depthwise", "NHWC", "float16")
+    with pytest.raises(ValueError, match="only arrays that are not converted"):
+        compile_plan(fields | {"gathered": 1}, isa)
+    more = {"gathered": 1, "channel_chunk": 42, "row_chunk": 9}
+    for layout in ("NHWC", "NCHW"):
+        fields, isa, _ = fields_for("depthwise", layout)
+        with pytest.raises(ValueError, match="where each input channel has one output"):
+            compile_plan(fields | more | {"packed_weight_bytes": 4096}, isa)
+
+
+def test_segments_are_whole_vectors_of_packed_weights():
+    """A task that began within a vector would take the weights of other channels."""
+    problem = conv_problem(Problem("float32", "NHWC", 1, 64, 64, 64, (9, 11), (3, 3), 1, 1, seed=7))
+    around = context_of(problem.numerics[0], 2)
+    found = (c for c in every_candidate(problem, around) if c.loops == "depthwise")
+    candidate = next(c for c in found if c.blocks["channel_segment"] == 32)
+    compile_plan(candidate.fields(1), around.isa)
+    with pytest.raises(ValueError, match="whole vectors of packed weights"):
+        compile_plan(candidate.fields(1) | {"channel_segment": 33}, around.isa)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])

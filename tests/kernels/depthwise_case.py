@@ -180,7 +180,8 @@ class DepthwiseCall(PartCall):
         dst_strides = self._strides("dst", (case.channels, g.oh, g.ow))
         self.place_output("dst", shape, dst_strides)
         self.values["dst"] -= case.first * dst_strides[1]
-        self.weights = self._weights(row["vector_bytes"] // size)
+        self.lanes = 1 if self.pixels else row["vector_bytes"] // size
+        self.weights = self._weights()
         self.values |= {"residual_cs": 0, "residual_rs": 0, "residual_ps": 0}
         self.bias = self.residual = self.clip = None
         if flags & BIAS[row["op"]]:
@@ -193,18 +194,13 @@ class DepthwiseCall(PartCall):
             self.clip = self._input("clip", (2,), (size,))
             self.clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
 
-    def _weights(self, lanes: int) -> np.ndarray:
-        """Place packed weights: of groups of several channels, a vector of channels at a time."""
-        case, size, taps = self.case, self.dtype.itemsize, self.case.g.taps
-        if case.depth == 1:
-            ts = size if self.pixels else case.channels * size + gap(self.rng, size)
-            self.values["weights_ts"] = ts
-            cs = taps * size if self.pixels else size
-            return self._input("weights", (case.channels, taps), (cs, ts))
-        rows, vectors = case.depth * taps, -(-case.channels // lanes)
-        self.values["weights_ts"] = ts = lanes * size
-        packed = self._input("weights", (vectors, lanes, rows), (rows * ts, size, ts))
-        return packed.reshape(-1, rows)[: case.channels]
+    def _weights(self) -> np.ndarray:
+        """Place packed weights, a vector of channels at a time; its last lanes may have none."""
+        case, size, lanes = self.case, self.dtype.itemsize, self.lanes
+        rows, vectors = case.depth * case.g.taps, -(-case.channels // lanes)
+        strides = rows * lanes * size, size, lanes * size
+        self.packed = self._input("weights", (vectors, lanes, rows), strides)
+        return self.packed.reshape(-1, rows)[: case.channels]
 
     def _input(self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
         array = self.place_input(name, shape, strides)
@@ -221,6 +217,7 @@ class DepthwiseCall(PartCall):
         reference = getattr(self.checker.native, f"ordered_{op}_{self.row['dtype']}")
         reference(
             ctypes.c_void_p(self.checker.arguments(op, self.values)),
+            ctypes.c_int64(self.lanes),
             ctypes.c_int64(self.row["isa"] != "portable"),
             ctypes.c_void_p(out.ctypes.data),
         )

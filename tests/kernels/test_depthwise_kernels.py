@@ -358,7 +358,7 @@ def test_infinite_weights_on_padding_add_nothing(checker, row, rng):
     for size, stride, shape in zip((3, 3, 5, 3, 3, 4), (1, 1, 2, 2, 1, 1), shapes, strict=True):
         g = geometry(shape, (size, size), (stride, stride), pads=(size,) * 4)
         call = DepthwiseCall(checker, row, rng, Depthwise(g, 5, rows=g.oh, kind="random"))
-        call.weights[...] = np.inf
+        call.packed[...] = np.inf
         call.src[...] = 1
         got = call.run(g)
         assert not np.isnan(got).any()

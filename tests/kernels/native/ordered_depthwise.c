@@ -10,7 +10,7 @@
 /* Arguments that both contracts have: strides in bytes, by channel, row and column or tap. */
 struct view {
     const void *src, *weights, *bias, *residual, *clip;
-    int64_t src_cs, src_rs, src_ps, weights_cs, weights_ts, residual_cs, residual_rs, residual_ps;
+    int64_t src_cs, src_rs, src_ps, lanes, residual_cs, residual_rs, residual_ps;
     int64_t first_row, rows, channels, multiplier, phase, depth, flags;
     const struct pplconv_geometry *g;
 };
@@ -27,10 +27,8 @@ struct view {
         const struct pplconv_geometry *g = v->g;                                                   \
         const int64_t size = sizeof(element), taps = g->kh * g->kw;                                \
         const int64_t first = (v->phase + o) / v->multiplier / v->depth * v->depth;                \
-        /* Of groups, each vector of channels has its weights by itself. */                        \
-        const int64_t together = v->depth > 1 ? v->weights_ts / size : v->channels;                \
-        const int64_t vector = o / together * together * v->depth * taps * size;                   \
-        const int64_t lane = v->depth > 1 ? o % together * size : o * v->weights_cs;               \
+        /* Each vector of channels has its weights by itself. */                                   \
+        const int64_t vector = o / v->lanes * v->depth * taps, lane = o % v->lanes;                \
         element x = 0;                                                                             \
         for (int64_t row = 0; row < v->depth * taps; row++) {                                      \
             const int64_t i = first + row / taps, tap = row % taps;                                \
@@ -38,7 +36,7 @@ struct view {
             const int64_t z = ox * g->stride_w - g->pad_left + tap % g->kw * g->dilation_w;        \
             if (y < 0 || y >= g->ih || z < 0 || z >= g->iw) continue;                              \
             const element a = at_##type(v->src, i * v->src_cs + y * v->src_rs + z * v->src_ps);    \
-            const element b = at_##type(v->weights, vector + lane + row * v->weights_ts);          \
+            const element b = at_##type(v->weights, ((vector + row) * v->lanes + lane) * size);    \
             if (fused) x = fma(a, b, x);                                                           \
             else x = x + a * b;                                                                    \
         }                                                                                          \
@@ -64,7 +62,7 @@ struct view {
     }                                                                                              \
                                                                                                    \
     void ordered_depthwise_pixels_##type(const struct pplconv_depthwise_pixels_args *a,            \
-                                         int64_t fused, element *out) {                            \
+                                         int64_t lanes, int64_t fused, element *out) {             \
         const int64_t size = sizeof(element);                                                      \
         const struct pplconv_geometry *g = a->geometry;                                            \
         const struct view v = {                                                                    \
@@ -76,8 +74,7 @@ struct view {
             a->src_cs,                                                                             \
             g->iw * size,                                                                          \
             size,                                                                                  \
-            g->kh * g->kw * size,                                                                  \
-            size,                                                                                  \
+            lanes,                                                                                 \
             a->residual_cs,                                                                        \
             g->ow * size,                                                                          \
             size,                                                                                  \
@@ -96,16 +93,16 @@ struct view {
     }                                                                                              \
                                                                                                    \
     void ordered_depthwise_channels_##type(const struct pplconv_depthwise_channels_args *a,        \
-                                           int64_t fused, element *out) {                          \
+                                           int64_t lanes, int64_t fused, element *out) {           \
         const int64_t size = sizeof(element);                                                      \
         const struct view v = {                                                                    \
-            a->src,         a->weights,    a->flags & PPLCONV_BIAS_COLUMN ? a->bias : 0,           \
-            a->residual,    a->clip,       size,                                                   \
-            a->src_rs,      a->src_ps,     size,                                                   \
-            a->weights_ts,  size,          a->residual_rs,                                         \
-            a->residual_ps, a->first_row,  a->rows,                                                \
-            a->channels,    a->multiplier, a->phase,                                               \
-            a->depth,       a->flags,      a->geometry,                                            \
+            a->src,        a->weights,     a->flags & PPLCONV_BIAS_COLUMN ? a->bias : 0,           \
+            a->residual,   a->clip,        size,                                                   \
+            a->src_rs,     a->src_ps,      lanes,                                                  \
+            size,          a->residual_rs, a->residual_ps,                                         \
+            a->first_row,  a->rows,        a->channels,                                            \
+            a->multiplier, a->phase,       a->depth,                                               \
+            a->flags,      a->geometry,                                                            \
         };                                                                                         \
         const uint32_t mode = begin_flushing(fused);                                               \
         all_##type(&v, fused, out);                                                                \

@@ -1,4 +1,4 @@
-"""Planes of depthwise convolution turned into pixels in the scratch; see the loops."""
+"""A few channels of depthwise convolution, gathered in the scratch as pixels; see the loops."""
 
 from libc.stdint cimport int64_t
 
@@ -8,8 +8,19 @@ from pplconv._kernels cimport (
     pplconv_pack_channels_args,
     pplconv_store_transposed_args,
 )
-from pplconv.schedules.base cimport Tensors, complete, epilogue_flags, follows, least, most
+from pplconv.schedules.base cimport (
+    Tensors,
+    ceil_div,
+    complete,
+    epilogue_flags,
+    follows,
+    least,
+    most,
+)
 from pplconv.schedules.depthwise_job cimport DepthwiseJob, Part
+
+cdef extern from "pplconv_pixels.h" nogil:
+    void pplconv_copy_pixels(char *dst, const char *src, int64_t bytes)
 
 
 cdef struct Rows:
@@ -27,11 +38,31 @@ cdef inline Rows rows_seen(const DepthwiseJob *j, int64_t row, int64_t row_end) 
     return r
 
 
+cdef inline int64_t all_vectors(const DepthwiseJob *j) noexcept nogil:
+    """Vectors of packed weights: the last one of each block of neighbours may be a part."""
+    return (j.channels // j.neighbours * j.vectors
+            + ceil_div(j.channels % j.neighbours, j.lanes))
+
+
 cdef inline const char *weights_at(const DepthwiseJob *j, const Tensors *t,
                                    int64_t channel) noexcept nogil:
-    """Packed weights from a channel on: those of groups lie one vector after the other."""
-    cdef int64_t rows = j.shape.ic * j.shape.taps if j.shape.ic > 1 else 1
-    return t.weights + channel * rows * j.shape.size.weight
+    """Packed weights from a channel on, the first one of a vector."""
+    cdef int64_t vector = (channel // j.neighbours * j.vectors
+                           + channel % j.neighbours // j.lanes)
+    return t.weights + vector * j.shape.ic * j.shape.taps * j.vector_bytes
+
+
+cdef inline void copy_channels(const DepthwiseJob *j, const char *x, int64_t channels,
+                               int64_t rows, char *slab) noexcept nogil:
+    """Copy some channels of each pixel of some rows: in the copy, pixels follow each other."""
+    cdef int64_t size = channels * j.shape.size.source, row, _column
+    cdef const char *pixel
+    for row in range(rows):
+        pixel = x + row * j.shape.x.row
+        for _column in range(j.shape.geometry.iw):
+            pplconv_copy_pixels(slab, pixel, size)
+            slab += size
+            pixel += j.shape.x.pixel
 
 
 cdef inline void run_planes_turned(const DepthwiseJob *j, const Tensors *t, const Part *p,
@@ -56,7 +87,6 @@ cdef inline void run_planes_turned(const DepthwiseJob *j, const Tensors *t, cons
     a.dst_ps, a.dst_rs = pixel, j.shape.geometry.ow * pixel
     a.dst = scratch + j.at.out_offset - p.row * a.dst_rs
     a.weights = weights_at(j, t, p.channel)
-    a.weights_ts = j.plan.width * j.shape.size.weight
     a.first_row, a.rows = p.row, p.row_end - p.row
     a.channels = channels
     a.multiplier = a.depth = 1
