@@ -42,13 +42,15 @@ struct part {
  * are read fast. */
 static struct part part_of(const struct pplconv_geometry *g, int64_t rows) {
     const int64_t line = LINE_BYTES / sizeof(element);
-    const int64_t down = (g->kh - 1) * g->dilation_h, across = (g->kw - 1) * g->dilation_w;
-    const int64_t lines = least(rows * g->stride_h + down, g->ih);
+    const int64_t stride_h = least(g->stride_h, g->ih), stride_w = least(g->stride_w, g->iw);
+    const int64_t down = least((g->kh - 1) * g->dilation_h, g->ih);
+    const int64_t across = least((g->kw - 1) * g->dilation_w, g->iw);
+    const int64_t lines = least(rows * stride_h + down, g->ih);
     const int64_t whole = most(lines * g->iw * LINE_BYTES, 1);
     if (whole <= SEEN_BYTES) return (struct part){rows, SEEN_BYTES / whole * line};
-    const int64_t band = most(2 * down / g->stride_h, LEAST_BAND);
-    const int64_t columns = LARGE_COLUMNS * g->stride_w + across;
-    const int64_t seen = (band * g->stride_h + down) * columns * LINE_BYTES;
+    const int64_t band = most(2 * down / stride_h, LEAST_BAND);
+    const int64_t columns = LARGE_COLUMNS * stride_w + across;
+    const int64_t seen = (band * stride_h + down) * columns * LINE_BYTES;
     return (struct part){band, most(SEEN_BYTES / seen, 1) * line};
 }
 

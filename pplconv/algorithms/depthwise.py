@@ -163,6 +163,12 @@ class Depthwise(DepthwiseCandidate):
         return is_planes(self.problem) and not self.turned
 
     @property
+    def orientation(self) -> str:
+        """Direction of vectors, and whether the channels of pixels are copied."""
+        copied = self.gathered and not self.turned
+        return "gathered channels" if copied else super().orientation
+
+    @property
     def kernel(self) -> KernelKey:
         """The kernel of its orientation."""
         return KernelKey("depthwise_pixels" if self.by_pixels else "depthwise_channels")

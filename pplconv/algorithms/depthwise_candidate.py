@@ -49,10 +49,15 @@ class DepthwiseCandidate(Candidate):
         """Whether vectors run over pixels."""
 
     @property
+    def orientation(self) -> str:
+        """Direction of vectors."""
+        return "pixels" if self.by_pixels else "channels"
+
+    @property
     def blocks(self) -> dict[str, int | str]:
         """Orientation and segments."""
         return {
-            "orientation": "pixels" if self.by_pixels else "channels",
+            "orientation": self.orientation,
             "channel_segment": self.channel_segment,
             "row_segment": self.row_segment,
         }

@@ -285,6 +285,16 @@ def test_long_rows_of_taps(checker, row, place, taps, stride, dilation, rng):
 
 
 @pytest.mark.parametrize("row", every_row("depthwise_channels"), ids=symbol)
+def test_bands_of_rows_and_groups_of_channels(checker, row, rng):
+    """L2 holds neither all rows nor all channels of a large kernel."""
+    size = row["vector_bytes"] // row["lanes"]
+    stride, dilation = rng.integers(1, 3, 2)
+    pads = (0, 0, *(int(x) for x in rng.integers(0, 20, 2)))
+    g = geometry((80, 59), (2, 30), (int(stride), 1), (1, int(dilation)), pads)
+    judge(checker, row, rng, case_of(row, g, 7 * 64 // size - 3, kind="random"))
+
+
+@pytest.mark.parametrize("row", every_row("depthwise_channels"), ids=symbol)
 @pytest.mark.parametrize("place", PLACES)
 def test_rows_of_taps_that_are_longer_than_the_image(checker, row, place, rng):
     """Of images of each width: weights move on, instead of inputs, where that shares more."""
