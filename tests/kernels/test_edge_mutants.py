@@ -23,6 +23,8 @@ from tests.kernels.assembly_mutants import EDGES, mutants
 from tests.kernels.kernel_table import MACHINE
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.unemulated("interprets kernels, on any machine alike")
+
 PROBE = Path(__file__).resolve().parent / "edge_mutant_probe.py"
 # Rows and vectors of the tiles. Two rows, so that their stride matters; four for panels of sparse
 # weights. As many vectors as a row can have; on Arm, whose mutants are judged under emulation, two:

@@ -12,6 +12,8 @@ from asm.build import generated
 from asm.registry import ISAS, SPARSE_OPERATIONS, SPARSE_PANELS, Kernel, kernels
 from tests.cases import each
 
+pytestmark = pytest.mark.unemulated("reads generated kernels, which no machine changes")
+
 REFUSAL = (
     r"pplconv_\w+: a tile of \d+ x \d+ \(\d+ vectors? a row\) on {isa} "
     r"(needs \d+ [a-z]+ [\w ]+, and there are \d+|is none of those with [\d, ]+ vectors a row)"

@@ -19,6 +19,8 @@ from tests.kernels.kernel_checker import Checker
 from tests.kernels.test_tile_arithmetic import bits, put
 from tests.kernels.tile_case import KERNELS, STEP, Interpreted, TileCall, draw_case, row_of
 
+pytestmark = pytest.mark.unemulated("interprets kernels of x86-64, on any machine alike")
+
 # Groups of a segment, columns, flags, segments; two calls with the same step in turn.
 CALLS = (
     (5, 32, 0, 3),
