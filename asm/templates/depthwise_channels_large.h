@@ -15,13 +15,22 @@
 /* Least taps of a kernel. */
 enum { MANY_TAPS = 26 };
 
-/* The sums of two rows, a row of inputs, and two weights are to fit the registers. Where weights
- * move on, there is one row, of a few columns more. */
+/* Whether there are blocks of one row: double and portable C have none, for their size. */
+#define SINGLE_ROWS (!PPLCONV_F64 && (PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON))
+
+/* Columns of a block. The sums of two rows, a row of inputs, and two weights are to fit the
+ * registers. Where weights move on, there is one row, of a few columns more. */
 #if PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_NEON && defined(__aarch64__))
 enum { LARGE_COLUMNS = 8, MOST_COLUMNS = 8 };
-#else
+#elif SINGLE_ROWS
 enum { LARGE_COLUMNS = 4, MOST_COLUMNS = 6 };
+#else
+enum { LARGE_COLUMNS = 4, MOST_COLUMNS = 4 };
 #endif
+
+/* Whether blocks of some kernels list their taps (depthwise_channels_listed.h): measured with AVX2
+ * only. */
+#define LISTS_TAPS (SINGLE_ROWS && PPLCONV_VECTOR_BYTES == 32)
 
 /* At stride 2, two taps have inputs of their own, if there are registers for them. */
 enum { MOST_SHARED = LARGE_COLUMNS == 8 ? 2 : 1 };
@@ -54,11 +63,18 @@ static struct part part_of(const struct pplconv_geometry *g, int64_t rows) {
     return (struct part){band, most(SEEN_BYTES / seen, 1) * line};
 }
 
+/* How a block computes its sums. */
+enum way {
+    TWO_ROWS,  /* inputs move on from tap to tap, if columns share them */
+    LISTED,    /* two rows, whose taps lie in a list */
+    BY_INPUTS, /* weights move on from input to input */
+};
+
 /* The columns of a block, and their taps in a row of the kernel. They are so far apart that a tap
  * of one reads what a later tap of the column before reads: `shared` taps later. */
 struct columns {
     int64_t first, apart; /* the first output, and the distance to the next one */
-    int64_t width, count; /* outputs of a whole block, and those that exist */
+    int64_t count;        /* outputs that exist */
     int64_t done;         /* the first ones, which the block before has stored */
     int64_t shared;
     int64_t start;        /* column of the image that tap 0 of the first one reads */
@@ -67,26 +83,23 @@ struct columns {
     /* Inputs that some output sees: from .. end - 1, counted as taps of the first one; and those
      * that all outputs see. */
     int64_t from, end, all_from, all_end;
-    int by_inputs; /* whether all outputs share more of these than of the taps */
+    enum way way;
 };
 
-/* Whether weights may move on instead of inputs: not in double and portable C, for their size. */
-#define BY_INPUTS (!PPLCONV_F64 && (PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON))
+INLINE int64_t columns_of(enum way way) { return way == TWO_ROWS ? LARGE_COLUMNS : MOST_COLUMNS; }
 
-/* What inputs or taps cost that not all outputs have, beside others. */
-enum { SOME_COST = 3 };
-
-static struct columns columns_from(const struct pplconv_geometry *g, int64_t first, int64_t apart,
-                                   int64_t width) {
+static struct columns columns_at(const struct pplconv_geometry *g, int64_t first, int64_t apart,
+                                 enum way way) {
+    const int64_t width = columns_of(way);
     const int64_t step = g->dilation_w, count = ceil_of(g->ow - first, apart);
     /* The last block reaches back, so that it is a whole one. */
     const int64_t back = least(most(width - count, 0), first / apart);
     const int64_t start = (first - back * apart) * g->stride_w - g->pad_left;
     struct columns k = {.first = first - back * apart, .apart = apart, .start = start};
-    k.width = width;
     k.count = least(count + back, width);
     k.done = back;
     k.shared = apart * g->stride_w / step;
+    k.way = way;
     const int64_t last = start + (k.count - 1) * apart * g->stride_w;
     k.low = steps_to(last, step, 0);
     k.high = least(steps_to(start, step, g->iw), g->kw);
@@ -99,26 +112,29 @@ static struct columns columns_from(const struct pplconv_geometry *g, int64_t fir
     k.end = least(in_image, g->kw + width - 1);
     k.all_from = most(k.from, width - 1);
     k.all_end = least(in_image, g->kw);
-    const int64_t taps = k.outer - k.inner, inputs = k.all_end - k.all_from;
-    const int64_t some_inputs = k.end - k.from - inputs, some_taps = k.high - k.low - taps;
-    k.by_inputs = BY_INPUTS && width == MOST_COLUMNS && k.shared == 1 && inputs > 0 &&
-                  inputs + SOME_COST * some_inputs < taps + SOME_COST * some_taps;
     return k;
 }
 
-/* The block at `column`. The first of the blocks between whose outputs others lie decides on the
- * `width` of all: weights move on if they do so in each. */
-static struct columns columns_at(const struct pplconv_geometry *g, int64_t column, int64_t apart,
-                                 int64_t *width) {
-    const int first = column % apart == 0;
-    struct columns k = columns_from(g, column, apart, first ? MOST_COLUMNS : *width);
-    if (!first || MOST_COLUMNS == LARGE_COLUMNS) return k;
-    int by_inputs = k.by_inputs;
+/* What inputs or taps cost that not all outputs have, beside others. */
+enum { SOME_COST = 3 };
+
+/* Whether the outputs of a block share more inputs than taps. */
+static int shares_inputs(const struct columns *k) {
+    const int64_t taps = k->outer - k->inner, inputs = k->all_end - k->all_from;
+    const int64_t some_inputs = k->end - k->from - inputs, some_taps = k->high - k->low - taps;
+    return inputs > 0 && inputs + SOME_COST * some_inputs < taps + SOME_COST * some_taps;
+}
+
+/* The way of the block at `column`, and of the blocks between whose outputs its own lie. */
+static enum way way_at(const struct pplconv_geometry *g, int64_t column, int64_t apart) {
+    const int64_t shared = apart * g->stride_w / g->dilation_w;
+    if (!SINGLE_ROWS || shared != 1) return TWO_ROWS;
     const int64_t end = least(column + apart, g->ow);
-    for (int64_t i = column + 1; i < end && by_inputs; i++)
-        by_inputs = columns_from(g, i, apart, MOST_COLUMNS).by_inputs;
-    *width = by_inputs ? MOST_COLUMNS : LARGE_COLUMNS;
-    return by_inputs ? k : columns_from(g, column, apart, LARGE_COLUMNS);
+    for (int64_t i = column; i < end; i++) {
+        const struct columns k = columns_at(g, i, apart, BY_INPUTS);
+        if (!shares_inputs(&k)) return TWO_ROWS;
+    }
+    return BY_INPUTS;
 }
 
 /* Lines of the image for the sums of one or two rows: where tap 0 of the first column reads, and
@@ -177,7 +193,7 @@ INLINE void add_apart(vector sum[LARGE_ROWS][LARGE_COLUMNS], const struct line *
         UNROLL for (int c = 0; c < LARGE_COLUMNS; c++) {
             if (some && c >= k->count) break;
             if (some && (uint64_t)(x + c * stride) >= (uint64_t)s->g.iw) continue;
-            const vector v = load_channels(AT_CONST(element, p, c * step), l->n, tail);
+            const vector v = in_register(load_channels(AT_CONST(element, p, c * step), l->n, tail));
             UNROLL for (int r = 0; r < rows; r++)
                 sum[r][c] = multiply_add(v, by[r], sum[r][c]);
         }
@@ -214,7 +230,7 @@ INLINE void add_lines(vector sums[LARGE_ROWS][MOST_COLUMNS], struct line *l, int
     }
 }
 
-#if BY_INPUTS
+#if SINGLE_ROWS
 /* Add inputs begin .. end - 1 of a line to the columns that see them. */
 INLINE void add_seen(vector sum[MOST_COLUMNS], const struct line *l, int64_t begin, int64_t end,
                      const int tail) {
@@ -262,11 +278,6 @@ INLINE void add_lines_by_inputs(vector sums[LARGE_ROWS][MOST_COLUMNS], struct li
     UNROLL for (int c = 0; c < MOST_COLUMNS; c++)
         sums[0][c] = sum[c];
 }
-#else
-INLINE void add_lines_by_inputs(vector sums[LARGE_ROWS][MOST_COLUMNS], struct line *l,
-                                int64_t count, const int tail) {
-    (void)sums, (void)l, (void)count, (void)tail; /* no block asks for it */
-}
 #endif
 
 typedef void lines_function(vector sums[LARGE_ROWS][MOST_COLUMNS], struct line *l, int64_t count);
@@ -278,12 +289,36 @@ typedef void lines_function(vector sums[LARGE_ROWS][MOST_COLUMNS], struct line *
                                                struct line *l, int64_t count) {                    \
         add(sums, l, count, __VA_ARGS__);                                                          \
     }
+LINES(add_to_rows, add_lines, LARGE_ROWS, 0)
 LINES(add_to_row, add_lines, 1, 0)
 LINES(add_tail, add_lines, 1, 1)
-LINES(add_to_rows, add_lines, LARGE_ROWS, 0)
+#if SINGLE_ROWS
 LINES(add_by_inputs, add_lines_by_inputs, 0)
 LINES(add_tail_by_inputs, add_lines_by_inputs, 1)
+#endif
 #undef LINES
+
+/* Epilogue and stores of the sums of a row. */
+static void store_row(const struct call *s, const struct columns *k, vector sum[MOST_COLUMNS],
+                      int64_t row, int64_t channel, int64_t n) {
+    struct epilogue e = s->epilogue;
+    if (s->bias) e.bias = load_lanes(s->bias + channel, n);
+    const element *more =
+        AT_CONST(element, s->residual + channel, row * s->residual_rs + k->first * s->residual_ps);
+    element *to = AT(element, s->dst + channel, row * s->dst_rs + k->first * s->dst_ps);
+    const int64_t dst_step = k->apart * s->dst_ps, step = k->apart * s->residual_ps;
+    UNROLL for (int c = 0; c < MOST_COLUMNS; c++) {
+        sum[c] += e.bias;
+        if (e.residual && c >= k->done && c < k->count)
+            sum[c] += load_lanes(AT_CONST(element, more, c * step), n);
+    }
+    clip_all(&e, sum, MOST_COLUMNS);
+    const int whole = n == LANES && k->done == 0 && k->count == MOST_COLUMNS;
+    UNROLL for (int c = 0; c < MOST_COLUMNS && whole; c++)
+        *(unaligned_vector *)AT(element, to, c * dst_step) = sum[c];
+    for (int64_t c = whole ? k->count : k->done; c < k->count; c++)
+        store_lanes(AT(element, to, c * dst_step), sum[c], n);
+}
 
 /* The rows of a block: they are so far apart that they share lines. */
 struct rows {
@@ -321,9 +356,12 @@ static void large_block(const struct call *s, const struct columns *k, const str
         if (i < one || i >= both) {
             const int r = i >= both;
             l.weights[0] = l.weights[r];
-            lines_function *const tail = k->by_inputs ? add_tail_by_inputs : add_tail;
-            lines_function *const whole = k->by_inputs ? add_by_inputs : add_to_row;
-            (n < LANES ? tail : whole)(sum + r, &l, count);
+#if SINGLE_ROWS
+            if (k->way == BY_INPUTS)
+                (n < LANES ? add_tail_by_inputs : add_by_inputs)(sum, &l, count);
+            else
+#endif
+                (n < LANES ? add_tail : add_to_row)(sum + r, &l, count);
         } else if (between < g->kh) {
             add_to_rows(sum, &l, count);
         } else {
@@ -331,24 +369,7 @@ static void large_block(const struct call *s, const struct columns *k, const str
         }
         i += count;
     }
-    struct epilogue e = s->epilogue;
-    if (s->bias) e.bias = load_lanes(s->bias + channel, n);
-    for (int64_t r = 0; r < rows; r++, row += apart->apart) {
-        const element *more = AT_CONST(element, s->residual + channel,
-                                       row * s->residual_rs + k->first * s->residual_ps);
-        element *to = AT(element, s->dst + channel, row * s->dst_rs + k->first * s->dst_ps);
-        const int64_t dst_step = k->apart * s->dst_ps, step = k->apart * s->residual_ps;
-        UNROLL for (int c = 0; c < MOST_COLUMNS; c++) {
-            sum[r][c] += e.bias;
-            if (e.residual && c >= k->done && c < k->count)
-                sum[r][c] += load_lanes(AT_CONST(element, more, c * step), n);
-        }
-        clip_all(&e, sum[r], MOST_COLUMNS);
-        UNROLL for (int c = 0; c < MOST_COLUMNS; c++) {
-            if (c >= k->done && c < k->count)
-                store_lanes(AT(element, to, c * dst_step), sum[r][c], n);
-        }
-    }
+    for (int64_t r = 0; r < rows; r++) store_row(s, k, sum[r], row + r * apart->apart, channel, n);
 }
 
 /* The least number of strides that are whole dilations. So far apart, outputs share inputs. */
@@ -363,16 +384,29 @@ INLINE int64_t next_block(int64_t i, int64_t apart, int64_t count) {
     return (i + 1) % apart ? i + 1 : i + 1 - apart + count * apart;
 }
 
-/* Some output rows of channels that share cache lines. */
+#if LISTS_TAPS
+#include "depthwise_channels_listed.h"
+#endif
+
+/* `count` output rows from `first` on, of the channels begin .. end - 1, which share cache lines.
+ */
 static void large_columns(const struct call *s, int64_t across, int64_t down, int64_t first,
                           int64_t count, int64_t begin, int64_t end) {
+#if LISTS_TAPS
+    if (is_listed(s, across)) {
+        listed_columns(s, down, first, count, begin, end);
+        return;
+    }
+#endif
     const struct rows apart = {down, down * s->g.stride_h / s->g.dilation_h};
-    int64_t width = LARGE_COLUMNS;
-    for (int64_t column = 0; column < s->g.ow; column = next_block(column, across, width)) {
-        const struct columns k = columns_at(&s->g, column, across, &width);
+    enum way way = TWO_ROWS;
+    for (int64_t column = 0; column < s->g.ow;
+         column = next_block(column, across, columns_of(way))) {
+        if (column % across == 0) way = way_at(&s->g, column, across);
+        const struct columns k = columns_at(&s->g, column, across, way);
         for (int64_t channel = begin; channel < end; channel += LANES) {
             const int64_t n = least(end - channel, LANES);
-            const int64_t most = n == LANES && !k.by_inputs ? LARGE_ROWS : 1;
+            const int64_t most = n == LANES && way == TWO_ROWS ? LARGE_ROWS : 1;
             for (int64_t row = 0; row < count; row = next_block(row, down, most)) {
                 const int64_t rows = least(ceil_of(count - row, down), most);
                 large_block(s, &k, &apart, first + row, rows, channel, n);
