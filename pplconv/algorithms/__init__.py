@@ -2,6 +2,7 @@
 
 =======================  =======================================================================
 ``depthwise.py``         one input channel for each output channel
+``depthwise_large.py``   cost of such kernels of many taps
 ``depthwise_bytes.py``   depthwise convolution of bytes, exact
 ``*_candidate.py``       the cut into tasks that these two share
 ``winograd.py``          2x2 and larger kernels at stride 1 with fewer products

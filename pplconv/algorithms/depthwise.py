@@ -17,6 +17,7 @@ from .._lazy import functions_later, lazy
 from .._records import record
 from ..numerics import Numerics
 from ..problem import ConvProblem
+from . import depthwise_large
 from .candidate import (
     LINE,
     Candidate,
@@ -36,7 +37,7 @@ from .core_model import (
     parts,
 )
 from .depthwise_candidate import BYTE_PRODUCTS, DepthwiseCandidate
-from .direct_blocking import ranges
+from .direct_blocking import inside_axis, ranges
 from .error_bounds import direct_error_bound
 
 if TYPE_CHECKING:
@@ -50,11 +51,6 @@ floor = direct_sum_floor
 SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5; with vectors of channels also of 7x7 at stride 1
 EVERY_SECOND_CYCLES = 2.5  # the same at stride 2, where vectors of pixels need shuffles
 GENERIC_CYCLES = 4.0  # a tap of any other kernel
-# Vectors of channels: least taps of a kernel that has blocks of columns and rows; cycles of a tap
-# in them, in those of its FMA, and of a vector of outputs besides.
-MANY_TAPS = 26
-LARGE_CYCLES = 1.0, 60.0
-LARGE_COLUMNS = 8  # of such a block
 # Vectors of pixels at strides, where masks cost something: blocks, rows by vectors; the cycles of
 # an image line in a block besides its products, and of each of its elements, if they are sorted one
 # by one.
@@ -99,13 +95,6 @@ REGISTERS = 16
 TURN_VECTOR_CYCLES = 2.5
 TURN_PART_CYCLES = 20.0
 TURN_CYCLES = 150.0
-# Pixels whose channels are copied: a vector, of whole cache lines or of parts.
-COPIED_CYCLES = 5.0
-COPIED_PART_CYCLES = 14.0
-# An input that a cache has lost, as pixels share few sets, and that the next one has or not.
-L2_CYCLES = 2.0
-L3_CYCLES = 6.0
-PAGE = 4096
 # Sizes of a chunk that is converted or gathered at a time: vectors of channels, and the share of L2
 # that their pixels take, since rows between two chunks are converted twice; or planes.
 CHUNK_VECTORS = 4
@@ -209,7 +198,7 @@ class Depthwise(DepthwiseCandidate):
             vectors = max(min(self.chunk_bytes // NEAR_PART // max(plane, 1), CHUNK_VECTORS), 1)
             if not self.turned:
                 # A cache line's, or one whose inputs of a block of outputs are about L1.
-                near = math.prod(self.seen) * LINE <= self.chunk_bytes // NEAR_PART
+                near = math.prod(depthwise_large.seen(p)) * LINE <= self.chunk_bytes // NEAR_PART
                 vectors = max(LINE // (self.isa_lanes * element), 1) if near else 1
             channels = vectors * self.isa_lanes
         channels = min(channels, max(self.channel_segment, 1))
@@ -252,74 +241,29 @@ class Depthwise(DepthwiseCandidate):
             "gathered": int(self.gathered),
         }
 
-    @property
-    def has_own_loop(self) -> bool:
-        """Whether kernels have a loop of their own for this size, stride and dilation."""
-        p = self.problem
-        if p.kh != p.kw or p.dilation != (1, 1):
-            return False
-        # Double precision has no loops for squares that are seldom met.
-        if p.kh == 7:
-            single = self.numerics.operand_bytes < 8
-            return single and not self.by_pixels and p.stride == (1, 1)
-        if p.stride[0] != p.stride[1]:
-            three, down = p.kh == 3, p.stride == (2, 1)
-            kept = three and down if self.by_pixels else three or down
-            return p.kh in (3, 5) and kept and self.numerics.operand_bytes == 4
-        return p.kh in (3, 5) and max(p.stride) <= 2
-
     def taps_cycles(self) -> float:
         """Cycles of the taps of a vector of outputs, in those of an FMA."""
-        p = self.problem
+        p, own = self.problem, self.has_own_loop
         if self.by_pixels:
             narrow = self.has_masks and p.ow <= self.isa_lanes
             square = NARROW_SQUARE_CYCLES if narrow else SQUARE_CYCLES
             if p.k > REGISTERS and self.isa_lanes * self.numerics.operand_bytes == AVX2_BYTES:
                 square = LOADED_SQUARE_CYCLES
             tap = EVERY_SECOND_CYCLES if p.stride[1] == 2 else square
-            return p.k * (tap if self.has_own_loop else GENERIC_CYCLES)
+            return p.k * (tap if own else GENERIC_CYCLES)
         taps = p.k * inside_share(p)
         if p.oc > p.groups:
             return taps * SPREAD_CYCLES
-        if self.has_own_loop:
+        if own:
             return taps * SQUARE_CYCLES
-        if p.k >= MANY_TAPS:
-            tap, vector = LARGE_CYCLES
-            return taps * tap + vector
+        if p.k >= depthwise_large.MANY_TAPS:
+            return depthwise_large.taps_cycles(taps)
         return taps * GENERIC_CYCLES
 
     @property
-    def seen(self) -> tuple[int, int]:
-        """Input rows and columns that a block of outputs of a large kernel sees."""
-        p = self.problem
-        columns = (LARGE_COLUMNS - 1) * p.stride[1] + (p.kw - 1) * p.dilation[1] + 1
-        return min(p.kh, p.ih), min(columns, p.iw)
-
-    def crowded_cycles(self, core: CoreModel) -> float:
-        """Cycles of the inputs of an image that leave caches early, as pixels share few sets."""
-        p = self.problem
-        share = near_share(p, self.numerics.operand_bytes)
-        if share == 1.0 or self.gathered:
-            return 0.0
-
-        def missed(cache: int, pixels: int) -> float:
-            size = max(pixels * LINE, 1)
-            return max(1.0 - share * cache / size, 0.0) - max(1.0 - cache / size, 0.0)
-
-        rows, columns = self.seen
-        each = L2_CYCLES * missed(core.l1_bytes, rows * columns)
-        each += L3_CYCLES * missed(core.l2_bytes, rows * p.iw)
-        blocks = ceil_div(p.oc, self.isa_lanes) * p.oh * ceil_div(p.ow, LARGE_COLUMNS)
-        return blocks * inside_axis(p, 0) * p.kh * columns * each
-
-    def copy_cycles(self) -> float:
-        """Cycles to gather the pixels of all images."""
-        p = self.problem
-        channels, rows = self.chunk
-        lines = channels * self.numerics.operand_bytes >= LINE
-        vector = COPIED_CYCLES if lines else COPIED_PART_CYCLES
-        pixels = ceil_div(p.oh, rows) * self.scratch[0] * p.iw
-        return p.batch * ceil_div(p.oc, self.isa_lanes) * pixels * vector
+    def has_own_loop(self) -> bool:
+        """Whether kernels have a loop of their own for this size, stride and dilation."""
+        return has_own_loop(self.problem, self.numerics.operand_bytes, self.by_pixels)
 
     @property
     def group_cycles(self) -> float:
@@ -464,10 +408,16 @@ class Depthwise(DepthwiseCandidate):
         elif self.by_pixels and not self.has_own_loop:
             cycles = self.band_cycles if self.in_bands else self.strided_cycles
             fma = p.batch * cycles(core)
-        fma += p.batch * self.crowded_cycles(core)
+        element = self.numerics.operand_bytes
+        share = near_share(p, element)
+        if share < 1.0 and not self.gathered:
+            fma += p.batch * depthwise_large.crowded_cycles(p, share, self.isa_lanes, core)
         pack = 0.0
-        if self.gathered:
-            pack = self.turn_cycles() if self.turned else self.copy_cycles()
+        if self.turned:
+            pack = self.turn_cycles()
+        elif self.gathered:
+            slab_rows = self.scratch[0]
+            pack = depthwise_large.copy_cycles(p, self.chunk, slab_rows, self.isa_lanes, element)
         if self.takes_gaps and self.channel_segment < p.oc:
             fma *= CUT_PIXELS
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
@@ -489,30 +439,30 @@ class Depthwise(DepthwiseCandidate):
         }
 
 
-def near_share(p: ConvProblem, element: int) -> float:
-    """Share of a cache that pixels of large kernels get: sets that their distance leads to.
+def has_own_loop(p: ConvProblem, element: int, by_pixels: bool) -> bool:
+    """Tell whether kernels of `element` bytes have a loop of their own for a size and its steps."""
+    if p.kh != p.kw or p.dilation != (1, 1):
+        return False
+    # Double precision has no loops for squares that are seldom met.
+    if p.kh == 7:
+        return element < 8 and not by_pixels and p.stride == (1, 1)
+    if p.stride[0] != p.stride[1]:
+        three, down = p.kh == 3, p.stride == (2, 1)
+        kept = three and down if by_pixels else three or down
+        return p.kh in (3, 5) and kept and element == 4
+    return p.kh in (3, 5) and max(p.stride) <= 2
 
-    Addresses within a page select the sets. 1 if no channels would be gathered for it.
-    """
-    few = p.kh == p.kw == 7 and p.stride == p.dilation == (1, 1) and element < 8
-    if p.layout != "NHWC" or not p.ic == p.oc == p.groups or p.k < MANY_TAPS or few:
+
+def near_share(p: ConvProblem, element: int) -> float:
+    """Share of a cache that pixels of large kernels get; 1 if nothing is gathered for it."""
+    if p.layout != "NHWC" or not p.ic == p.oc == p.groups or has_own_loop(p, element, False):
         return 1.0
-    return min(LINE / math.gcd(PAGE, p.ic * element), 1.0)
+    return depthwise_large.near_share(p, element)
 
 
 def _in_blocks(p: ConvProblem, lanes: int) -> str:
     """Describe blocks of neighbouring channels whose last vector of packed weights is a part."""
     return f", blocks of {p.block}" if p.layout == "NCHWc" and p.block % lanes else ""
-
-
-def inside_axis(p: ConvProblem, axis: int) -> float:
-    """Share of the taps along an axis, 0 or 1, that lie inside images."""
-    outputs, kernel = (p.oh, p.ow)[axis], (p.kh, p.kw)[axis]
-    seen = ranges(
-        outputs, (p.ih, p.iw)[axis], kernel, p.stride[axis], p.dilation[axis], p.padding[axis][0]
-    )
-    taps = sum((end - begin) * (high - low) for begin, end, low, high in seen)
-    return taps / max(outputs * kernel, 1)
 
 
 def inside_share(p: ConvProblem) -> float:

@@ -66,6 +66,16 @@ def ranges(
     return tuple(found)
 
 
+def inside_axis(p: ConvProblem, axis: int) -> float:
+    """Share of the taps along an axis, 0 or 1, that lie inside images."""
+    outputs, kernel = (p.oh, p.ow)[axis], (p.kh, p.kw)[axis]
+    seen = ranges(
+        outputs, (p.ih, p.iw)[axis], kernel, p.stride[axis], p.dilation[axis], p.padding[axis][0]
+    )
+    taps = sum((end - begin) * (high - low) for begin, end, low, high in seen)
+    return taps / max(outputs * kernel, 1)
+
+
 def apart(size: int) -> int:
     """Bytes from one pixel of `size` bytes to the next, so that long ones share no cache set."""
     return size if size <= LINE else odd_lines(size)

@@ -17,6 +17,7 @@ cdef class DepthwiseSchedule(CutSchedule):
     cdef int check_groups(self) except -1
     cdef int check_converted(self) except -1
     cdef int check_gathered(self) except -1
+    cdef int check_slab(self, bint inputs, bint outputs) except -1
 
 
 cdef class DepthwiseBytesSchedule(CutSchedule):

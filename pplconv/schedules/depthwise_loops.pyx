@@ -487,23 +487,12 @@ cdef class DepthwiseSchedule(CutSchedule):
     cdef int check_gathered(self) except -1:
         """Refuse scratch in which gathered channels overlap or do not fit."""
         cdef DepthwiseJob *j = &self.own
-        cdef int64_t pixel = j.cut.channel_chunk * j.shape.size.operand, rows, sums = 0
-        g = &j.shape.geometry
         self.check_chunks(j.lanes)
         if j.shape.converts_in or j.shape.converts_out:
             raise ValueError("only arrays that are not converted are gathered")
         if j.shape.ic != 1 or j.shape.oc != 1:
             raise ValueError("channels are gathered where each input channel has one output")
-        if j.shape.y.width == 1:
-            sums = j.cut.row_chunk * g.ow * pixel
-        rows = (j.cut.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
-        if j.plan.slab_rows < least(rows, g.ih):
-            raise ValueError("the slab has fewer rows than what goes into it")
-        if self.tasks and (
-                j.at.out_offset < j.at.slab_offset + j.plan.slab_rows * g.iw * pixel
-                or self.thread_scratch < j.at.out_offset + sums):
-            raise ValueError("the scratch is too small for gathered channels")
-        return 0
+        return self.check_slab(True, j.shape.y.width == 1)
 
     cdef int check_groups(self) except -1:
         """Refuse groups of several channels that the kernel could not compute in its vectors."""
@@ -519,21 +508,25 @@ cdef class DepthwiseSchedule(CutSchedule):
     cdef int check_converted(self) except -1:
         """Refuse scratch in which converted arrays overlap or do not fit."""
         cdef DepthwiseJob *j = &self.own
-        cdef int64_t channels = j.cut.channel_chunk, e = j.shape.size.operand, rows, together
-        cdef int64_t slab = 0, sums = 0
-        g = &j.shape.geometry
-        together = most(j.lanes, j.shape.ic)
+        cdef int64_t together = most(j.lanes, j.shape.ic)
         self.check_chunks(j.shape.oc if j.shape.y.width == 1 else together)
-        if j.shape.converts_in:
+        return self.check_slab(j.shape.converts_in, j.shape.converts_out)
+
+    cdef int check_slab(self, bint inputs, bint outputs) except -1:
+        """Refuse scratch in which a chunk of these arrays overlaps another or does not fit."""
+        cdef DepthwiseJob *j = &self.own
+        cdef int64_t channels = j.cut.channel_chunk, rows, slab = 0, sums = 0
+        g = &j.shape.geometry
+        if inputs:
             rows = (j.cut.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
             if j.plan.slab_rows < least(rows, g.ih):
                 raise ValueError("the slab has fewer rows than what goes into it")
-            slab = channels * j.plan.slab_rows * g.iw * e
-        if j.shape.converts_out:
+            slab = channels * j.plan.slab_rows * g.iw * j.shape.size.operand
+        if outputs:
             sums = channels * j.cut.row_chunk * g.ow * j.shape.size.sum
         if self.tasks and (j.at.out_offset < j.at.slab_offset + slab
                            or self.thread_scratch < j.at.out_offset + sums):
-            raise ValueError("the scratch is too small for what is converted")
+            raise ValueError("the scratch is too small for a chunk")
         return 0
 
 

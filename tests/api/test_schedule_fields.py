@@ -55,11 +55,11 @@ def gathered(layout: str) -> tuple[dict[str, Any], str]:
     ("change", "complaint"),
     [
         ({"slab_rows": 8}, "fewer rows than what goes into it"),
-        ({"channel_chunk": 65}, "scratch is too small for gathered channels"),
+        ({"channel_chunk": 65}, "scratch is too small for a chunk"),
         ({"channel_chunk": 9}, "cut between groups, units or vectors"),
         ({"row_chunk": 0}, "chunks are at least 1"),
-        ({"scratch_bytes": 4096}, "scratch is too small for gathered channels"),
-        ({"out_offset": 64}, "scratch is too small for gathered channels"),
+        ({"scratch_bytes": 4096}, "scratch is too small for a chunk"),
+        ({"out_offset": 64}, "scratch is too small for a chunk"),
     ],
 )
 def test_gathered_channels_need_their_scratch(layout, change, complaint):
