@@ -247,6 +247,7 @@ cdef inline void store_panel(const GemmJob *j, const Tensors *t, const Tile *til
 
 cdef enum:
     LINE = 64  # bytes
+    FINISHED = 8  # tiles that are finished together, so that they are in L1 and calls are few
 
 
 cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const Product *p,
@@ -260,10 +261,14 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
     cdef int64_t tall = ceil_div(p.rows, mr), wide = ceil_div(p.columns, nr)
     cdef int64_t last_m = p.rows - (tall - 1) * mr, last_n = p.columns - (wide - 1) * nr
     cdef int64_t last_vectors = ceil_div(last_n, j.nest.lanes)
-    cdef int64_t outer, inner, i, k, m, vectors, offset, channel, first, width, waiting = 0
+    cdef int64_t outer, inner, i, k, m, vectors, offset, channel, first, width, height
+    cdef int64_t waiting = 0
     cdef const char *ends
     cdef int64_t outer_count = wide if p.rows_inner else tall
     cdef int64_t inner_count = tall if p.rows_inner else wide
+    # Whether the tiles of the inner loop are one block of C.
+    cdef bint joined = (p.c_down == mr * g.c_rs if p.rows_inner
+                        else p.c_across == nr * j.nest.shape.size.sum)
     for outer in range(outer_count):
         for inner in range(inner_count):
             i, k = (inner, outer) if p.rows_inner else (outer, inner)
@@ -309,7 +314,18 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                                  not j.plan.channels_in_vectors)
                 waiting = 0
             elif follows(t):
-                complete(&j.nest.shape, t, <char *> g.c, g.c_rs, m, g.n,
+                if joined and waiting + 1 < FINISHED and inner + 1 < inner_count:
+                    waiting += 1
+                    continue
+                first, width, height = 0, g.n, m
+                if p.rows_inner:
+                    first, height = waiting * p.c_down, m + waiting * mr
+                else:
+                    first, width = waiting * p.c_across, g.n + waiting * nr
+                if p.rows_inner != j.plan.channels_in_vectors:
+                    channel -= waiting * (mr if p.rows_inner else nr)
+                waiting = 0
+                complete(&j.nest.shape, t, <char *> g.c - first, g.c_rs, height, width,
                          tile.group * j.nest.bias_group + channel, not j.plan.channels_in_vectors)
 
 
