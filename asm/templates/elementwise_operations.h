@@ -76,7 +76,9 @@ static inline vector gelu(vector x) {
     const vector zero = {0};
     const vector end = zero + GELU_END * GELU_END, square = x * x;
     const vector s = multiply_add(square, zero + 2 / (GELU_END * GELU_END), zero - (element)1);
-    /* Even and odd terms, two chains of products: one would be most of the time. */
+#if PPLCONV_VECTOR_BYTES >= 32
+    /* Even and odd terms, two chains of products: one would be most of the time. Without fused
+     * products, two chains would round off more. */
     _Static_assert(GELU_TERMS % 2 == 0, "as many even terms as odd ones");
     const vector step = s * s;
     vector even = zero + terms[GELU_TERMS - 2], odd = zero + terms[GELU_TERMS - 1];
@@ -85,6 +87,10 @@ static inline vector gelu(vector x) {
         odd = multiply_add(odd, step, zero + terms[i + 1]);
     }
     const vector p = multiply_add(odd, s, even);
+#else
+    vector p = zero + terms[GELU_TERMS - 1];
+    for (int i = GELU_TERMS - 2; i >= 0; i--) p = multiply_add(p, s, zero + terms[i]);
+#endif
     const vector near = x * multiply_add(p, x, zero + (element)0.5); /* NaN stays */
     return if_less(end, square, at_least(x, zero), near);
 #endif
