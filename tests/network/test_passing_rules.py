@@ -59,6 +59,35 @@ def test_batch_normalization_of_a_row_goes_into_the_convolution(g):
     assert operators(result) == {"pplconv::Conv": 1, "Squeeze": 1}
 
 
+def block_of_rows(g: Graph, x: str) -> str:
+    """A product of the pixels of images of five channels, as images again."""
+    rows = g.MatMul(g.Transpose(x, perm=[0, 2, 3, 1]), g.random(5, 5))
+    return g.Transpose(g.Mul(rows, g.positive(5)), perm=[0, 3, 1, 2])
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_sums_of_blocks_go_into_their_products(first, g):
+    x = g.conv(g.input(2, 4, 3, 4), 5, (4, 1, 1))
+    for _ in range(2):
+        y = block_of_rows(g, x)
+        x = g.Add(x, y) if first else g.Add(y, x)
+    found = operators(rewritten(g, g.conv(x, 3, (5, 1, 1))))
+    assert found["Add"] == 0
+    assert found["pplconv::Linear"] == 2
+
+
+@pytest.mark.parametrize("other", ["input", "orders", "user"])
+def test_sums_of_what_lies_elsewhere_stay(other, g):
+    x = g.input(2, 5, 3, 5)
+    if other == "orders":
+        x = g.Transpose(g.Relu(x), perm=[0, 3, 2, 1])
+    elif other == "user":
+        x = g.Relu(g.conv(x, 5, (5, 1, 1)))
+    y = block_of_rows(g, x)
+    outputs = [g.Add(x, y)] + ([y] if other == "user" else [])
+    assert operators(rewritten(g, *outputs))["Add"] == 1
+
+
 @pytest.mark.parametrize(
     "shape",
     [(4,), (1, 4), (3, 1), (1, 3, 1), (2, 1, 1, 1), (2, 5, 1, 1), (5, 3, 1)],

@@ -1,4 +1,4 @@
-"""Activations and affine maps pass reshapes, transposes and joins, on their way to a product.
+"""Activations, affine maps and sums pass reshapes, transposes and joins, on the way to a product.
 
 Transformers with convolutions write images as rows of pixels: a Reshape and a Transpose stand
 between a convolution or a product and its activation, or the factors of its channels.
@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
@@ -25,6 +26,8 @@ _MOVES = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Concat")
 _FUSED = tuple((DOMAIN, name) for name in (*FUSED_CONVOLUTIONS, LINEAR))
 _CONVOLUTIONS = (("", "Conv"), ("", "ConvTranspose"))
 _LINEAR = ((DOMAIN, LINEAR),)
+CHANNELS_FIRST = (0, 3, 1, 2)
+"""Axes of the Transpose of images with channels last to those with channels first."""
 
 
 class _PastMove(Rule):
@@ -117,6 +120,51 @@ class AffineBeforeMove(_PastMove):
         return _moved(op, node, mapped)
 
 
+class SumBeforeTranspose(_PastMove):
+    """A sum of a product's transposed rows and a value that lies like them, before the Transpose.
+
+    So does the output of a convolution, channels last, and what the same Transpose made.  The sum
+    then goes into the product.
+    """
+
+    def __init__(self, *, first: bool) -> None:
+        super().__init__("sum before a Transpose", "Add", "Transpose")
+        self.first = first
+
+    def pattern(self, op: Any, r: Any) -> Any:
+        """See `Rule`."""
+        return op.Add(r, self.moved(op)) if self.first else op.Add(self.moved(op), r)
+
+    def check(self, context: Any, r: ir.Value, moved: ir.Value) -> bool:
+        """See `Rule`."""
+        shape, order, other = static_shape(moved), _order_of(moved), r.producer()
+        if r is moved or shape is None or static_shape(r) != shape or r.dtype != moved.dtype:
+            return False
+        (rows,) = _data_of(moved.producer())
+        product = rows.producer()
+        if other is None or product is None or product.op_type != LINEAR:
+            return False
+        if len(moved.uses()) != 1 or moved.is_graph_output() or not _reaches(rows, None, _LINEAR):
+            return False
+        return _is_turned(r, order) or (
+            order == CHANNELS_FIRST and (other.domain, other.op_type) in _FUSED[:-1]
+        )
+
+    def rewrite(self, op: Any, r: ir.Value, moved: ir.Value) -> Any:
+        """See `Rule`."""
+        order = _order_of(moved)
+
+        def added(x: ir.Value) -> ir.Value:
+            if _is_turned(r, order):
+                same = r.producer().inputs[0]
+            else:
+                same = _like(op.Transpose(r, perm=np.argsort(order).tolist()), x)
+            result: ir.Value = op.Add(x, same)
+            return result
+
+        return _moved(op, moved.producer(), added)
+
+
 class BatchNormalizationOfMoved(_PastMove):
     """BatchNormalization, in inference, of moved elements of products, as factors and offsets."""
 
@@ -145,6 +193,20 @@ class BatchNormalizationOfMoved(_PastMove):
             named = op.initializer(ir.tensor(stored), name=f"{z.name}_{operator}")
             found = _like(op.op(operator, found, named), moved)
         return found
+
+
+def _order_of(value: ir.Value) -> tuple[int, ...]:
+    """Give the axes of a Transpose, whose result is `value`."""
+    axes = len(static_shape(value) or ())
+    return attribute_ints(value.producer(), "perm", tuple(reversed(range(axes))))
+
+
+def _is_turned(value: ir.Value, order: tuple[int, ...]) -> bool:
+    """Whether it is the result of a Transpose with these axes."""
+    node = value.producer()
+    if node is None or node.domain or node.op_type != "Transpose":
+        return False
+    return _order_of(value) == order
 
 
 def _data_of(node: ir.Node) -> list[ir.Value]:
@@ -282,6 +344,7 @@ FUSING_RULES: tuple[Rule, ...] = (
         for operator, first in FORMS
     ),
     *(BatchNormalizationOfMoved(move, products=_LINEAR) for move in _MOVES),
+    *(SumBeforeTranspose(first=first) for first in (False, True)),
 )
 """Rules of fused nodes, in the order in which they are tried."""
 
