@@ -68,6 +68,12 @@ NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector befor
 # A line of a plane that is read where it lies: cores that multiply a whole line twice a cycle have
 # no time left that would hide its way from L2.
 PLANE_LINE_CYCLES = 0.3
+# A step of a tile whose pixels lie in two lines of some planes, if no L1 holds all planes: the mean
+# of many widths. Of 160 channels on a Zen 3, 41, 46, 47, 49 and 57 pixels took one cycle more, 45
+# and 53 to 55 none; on cores with larger caches it did not show.
+STRADDLED_CYCLES = 0.35
+SMALL_L1 = 32 << 10
+SMALL_PLANE = 512  # bytes: tiles of larger planes find half of their neighbours' lines in L1
 CALL_CYCLES = 48.0  # a microkernel with the loop around it
 HIDDEN = 0.6  # of the FMAs' time, which hides the arrival of operands
 FETCHED = 0.9  # of a step of a product of matrices: tiles fetch the next panel meanwhile
@@ -269,7 +275,8 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
     pixels = float(wide * pixel_row)
     if not packed and not in_rows:
         # A tile has a piece of each plane, and partial cache lines are loaded whole.
-        pixels = nest.k_block * _lines(nest, wide) * LINE
+        lines = nest.k_block * _lines(nest, wide) * LINE
+        pixels += (lines - pixels) * (1.0 if by_pixels else _loaded_again(nest))
     hw_segments, width = nest.hw_segments, nest.panels.width
     # Quotients are rounded up here, as a plan costs hundreds of nests.
     across = -(-oc // width)
@@ -278,9 +285,8 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
     # The inner operand changes with every tile; the outer one stays in L1 if it has room there.
     inner, outer = (pixels, weights) if nest.pixels_inner else (weights, pixels)
     whole_inner = segment * pixel_row if nest.pixels_inner else nest.oc_segment * weight_row
-    near = 0.0
-    if whole_inner + outer > core.l1_bytes:
-        near += calls * inner
+    inner_far = whole_inner + outer > core.l1_bytes
+    near = calls * inner if inner_far else 0.0
     # An outer operand that only one tile reads comes from beyond L2, and is counted below.
     again = segment > nest.mr or not nest.pixels_inner or by_pixels
     stays = outer + inner <= core.l1_bytes
@@ -329,6 +335,8 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
             stalls += PLANE_LINE_CYCLES * calls * pixels / LINE
         # Rows of the user's planes lie pages apart: each is a stream of its own.
         far += 0.25 * nest.ic * count * numerics.operand_bytes
+        if inner_far and not by_pixels and _straddles(nest, core):
+            stalls += STRADDLED_CYCLES * calls * nest.k_block
     if nest.problem is p:
         stalls += _across(nest, core, calls) + _passes(nest, core)
     planes = nest.ic * count * numerics.operand_bytes
@@ -374,6 +382,19 @@ def _passes(nest: NestBlocking, core: CoreModel) -> float:
     if 4 * segment < core.l2_bytes:
         return 0.0
     return PASS_MISSES * 2 * again * nest.pixels * nest.oc * size / core.memory_rate
+
+
+def _loaded_again(nest: NestBlocking) -> float:
+    """Share of the lines of a few pixels that have left L1 when the next tile reads them."""
+    plane = nest.geometry.ih * nest.geometry.iw * nest.numerics.operand_bytes
+    return 1.0 if plane < SMALL_PLANE else 0.5
+
+
+def _straddles(nest: NestBlocking, core: CoreModel) -> bool:
+    """Whether neighbouring pixels of a tile lie in two lines of some planes, in a small L1."""
+    size = nest.numerics.operand_bytes
+    plane = nest.geometry.ih * nest.geometry.iw * size
+    return core.l1_bytes <= SMALL_L1 and math.gcd(plane, LINE) < math.gcd(nest.mr * size, LINE)
 
 
 def _lines(nest: NestBlocking, pixels: int) -> float:

@@ -6,6 +6,7 @@ each tap reads a pixel further on; see ``schedules/plane_loops.pyx``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +28,7 @@ from .candidate import (
 from .context import PlanContext
 from .core_model import (
     CALL_CYCLES,
+    L1_WAY_BYTES,
     STORE_CYCLES,
     TASK_CYCLES,
     CoreModel,
@@ -51,6 +53,11 @@ SEGMENT_CYCLES = 8.0
 ACROSS_LINE = 2.25
 ACROSS = 0.7
 LAY_CYCLES = 4.0  # a vector into the slab
+# A row of a tile that ends within a cache line, if L1 evicts the line before the next tile has
+# completed it: with planes a multiple of 4 KiB apart, 16 rows of 384 or 416 pixels took 40 cycles
+# a tile of four rows more on a Zen 3, whose sets have 8 lines, and none where they have 12.
+AGAIN_CYCLES = 10.0
+CROWDED = 1.5  # of L1's size: so many planes that share sets
 
 
 @record(frozen=True)
@@ -191,6 +198,7 @@ class Planes(Candidate):
         p, segments = self.problem, self.ic * self.problem.kh
         whole = self.lanes * self.numerics.operand_bytes >= LINE
         across = ACROSS_LINE if whole else ACROSS
+        again = AGAIN_CYCLES if self._evicts(core) else 0.0
         fma = tile = 0.0
         for m, m_count in parts(self.oc, self.mr):
             for n, n_count in parts(p.ow, self.nr):
@@ -198,7 +206,7 @@ class Planes(Candidate):
                 loads = (m + vectors * (1.0 + across)) / core.loads_per_cycle
                 fma += calls * p.k * max(step_cycles(core, m, vectors), loads)
                 tile += calls * (CALL_CYCLES + segments * SEGMENT_CYCLES)
-                tile += calls * m * vectors * STORE_CYCLES
+                tile += calls * m * (vectors * STORE_CYCLES + again)
         rows = ceil_div(p.oh, self.row_segment) * self.slab_rows
         pack = rows * self.ic * ceil_div(self.slab_width, self.lanes) * LAY_CYCLES
         repeat = p.batch * p.groups
@@ -219,6 +227,13 @@ class Planes(Candidate):
         if repeat % threads and (plane % LINE or row % LINE):
             cost["team"] += taken_cycles(core, threads, self.oc)
         return cost
+
+    def _evicts(self, core: CoreModel) -> bool:
+        """Whether lines of outputs leave L1 before the tiles that share them have stored."""
+        p, size = self.problem, self.numerics.destination_bytes
+        plane = p.oh * p.ow * size
+        far = p.batch * p.oc * plane > core.l2_bytes and self.nr * size % LINE
+        return bool(far) and self.oc * math.gcd(plane, L1_WAY_BYTES) > CROWDED * core.l1_bytes
 
 
 def serves(problem: ConvProblem, numerics: Numerics) -> bool:
