@@ -87,7 +87,8 @@ def conv1d(
     """
     # Arguments that may run the caller's code are read before there are views of arrays.
     plain: Any = layout, stride, padding, dilation, groups, tolerance, threads, max_workspace
-    read = _kept_settings if all(map(_is_plain, plain)) else _settings
+    is_plain = _PLAIN.issuperset(map(type, plain)) or all(map(_is_plain, plain))
+    read = _kept_settings if is_plain else _settings
     rows, across, around, apart, count, error, team, room = read(*plain)
     activation = settled(activation)
     x, taps, bias, residual = operands_of(input, weight, bias, residual)
@@ -105,12 +106,14 @@ def conv1d(
     return as_given(input, result[rows.as_signals]) if out is None else out
 
 
+_PLAIN = frozenset((type(None), int, str, float))
+
+
 def _is_plain(value: object) -> bool:
     """Whether equal values of these types mean the same argument."""
-    kind = type(value)
-    if kind is tuple:
-        return all(type(one) is int for one in value)  # type: ignore[attr-defined]
-    return value is None or kind is int or kind is str or kind is float
+    if type(value) is tuple:
+        return all(type(one) is int for one in value)
+    return type(value) in _PLAIN
 
 
 def _settings(

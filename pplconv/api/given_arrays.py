@@ -33,11 +33,12 @@ def operands_of(input: Any, weight: Any, bias: Any, residual: Any) -> Operands:
     TypeError, ValueError
         If one cannot be an array; the message names it.
     """
-    given = input, weight, bias, residual
-    if all(each is None or type(each) is np.ndarray for each in given[2:]) and (
+    if (
         type(input) is type(weight) is np.ndarray
+        and (bias is None or type(bias) is np.ndarray)
+        and (residual is None or type(residual) is np.ndarray)
     ):
-        return Operands(*given)
+        return Operands(input, weight, bias, residual)
     if isinstance(input, (list, tuple)):
         w = array_of(weight, "weight")
         x = array_of(input, "input", w.dtype)
