@@ -91,7 +91,7 @@ SELDOM = ("elementwise",)
 # compiler copies no loops on its own.
 WRITTEN_OUT = (
     "depthwise_channels", "depthwise_pixels", "filter_means", "filter_strips", "pair_pixels",
-    "pair_rows", "round_sums",
+    "pair_rows", "read_pixels", "round_sums",
 )  # fmt: skip
 # Operations whose functions the linker orders by name (`setup.py`): a function of one type or level
 # then lies beside the same function of another, which makes a wheel 41 kB smaller.

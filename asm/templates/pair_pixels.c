@@ -50,13 +50,21 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         }
     }
     const vector order = order_of(from);
+    const int64_t count = a->count, step = 2 * whole, step3 = 3 * step;
+    const char *ahead = (a->back ? dst : src) + AHEAD;
     /* Numbers behind whole groups are written again. */
-    for (; i + NUMBERS <= a->count; i += whole) {
-        __builtin_prefetch((a->back ? dst : src) + 2 * i + AHEAD);
-        move_vector(dst + 2 * i, src + 2 * i, order);
+    for (; i + 3 * whole + NUMBERS <= count; i += 4 * whole) {
+        __builtin_prefetch(ahead + 2 * i);
+        char *to = dst + 2 * i;
+        const char *at = src + 2 * i;
+        move_vector(to, at, order);
+        move_vector(to + step, at + step, order);
+        move_vector(to + 2 * step, at + 2 * step, order);
+        move_vector(to + step3, at + step3, order);
     }
-    for (; i < a->count; i += group) {
-        for (int64_t k = 0; k < group && i + k < a->count; k++) {
+    for (; i + NUMBERS <= count; i += whole) move_vector(dst + 2 * i, src + 2 * i, order);
+    for (; i < count; i += group) {
+        for (int64_t k = 0; k < group && i + k < count; k++) {
             const int64_t pair = k < channels ? 2 * k : 2 * (k - channels) + 1;
             const int64_t to = i + (a->back ? k : pair), at = i + (a->back ? pair : k);
             ((number *)dst)[to] = ((const number *)src)[at];
