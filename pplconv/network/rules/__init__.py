@@ -18,7 +18,7 @@ module                    effect of its rules
 `layer_normalization`     LayerNormalization from its pieces
 `one_hot_products`        products of one-hot rows and a known matrix as a Gather
 `pads`                    Pad into the next convolution or pool
-`passing`                 activations, scales and offsets before reshapes, transposes and joins
+`passing`                 activations, scales, offsets and sums before reshapes, transposes, joins
 `qoperators`              QLinearConv and the like in pieces; ConvInteger as ``pplconv``'s
 `integer_fusing`          dequantized products to QuantizeLinear as one product of integers
 `integer_volumes`         products of quantized volumes as those of images of more channels
