@@ -68,9 +68,9 @@ NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector befor
 # A line of a plane that is read where it lies: cores that multiply a whole line twice a cycle have
 # no time left that would hide its way from L2.
 PLANE_LINE_CYCLES = 0.3
-# A step of a tile whose pixels lie in two lines of some planes, if no L1 holds all planes: the mean
-# of many widths. Of 160 channels on a Zen 3, 41, 46, 47, 49 and 57 pixels took one cycle more, 45
-# and 53 to 55 none; on cores with larger caches it did not show.
+# A step of a tile whose pixels lie in two lines of some planes, if L1 cannot hold all planes: the
+# mean of many widths. With 160 channels on a Zen 3, planes of 41, 46, 47, 49 and 57 pixels took one
+# cycle more, those of 45 and of 53 to 55 none; on cores with a larger L1 it did not show.
 STRADDLED_CYCLES = 0.35
 SMALL_L1 = 32 << 10
 SMALL_PLANE = 512  # bytes: tiles of larger planes find half of their neighbours' lines in L1

@@ -53,11 +53,11 @@ SEGMENT_CYCLES = 8.0
 ACROSS_LINE = 2.25
 ACROSS = 0.7
 LAY_CYCLES = 4.0  # a vector into the slab
-# A row of a tile that ends within a cache line, if L1 evicts the line before the next tile has
-# completed it: with planes a multiple of 4 KiB apart, 16 rows of 384 or 416 pixels took 40 cycles
-# a tile of four rows more on a Zen 3, whose sets have 8 lines, and none where they have 12.
+# A row of a tile that ends within a cache line, if L1 evicts the line before the next tile ends it.
+# With 16 planes a multiple of 4 KiB apart, a tile of four rows took 40 cycles more on a Zen 3, with
+# sets of 8 lines, and none more with sets of 12.
 AGAIN_CYCLES = 10.0
-CROWDED = 1.5  # of L1's size: so many planes that share sets
+CROWDED = 1.5  # of L1's size: planes that share sets
 
 
 @record(frozen=True)

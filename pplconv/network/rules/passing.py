@@ -26,8 +26,8 @@ _MOVES = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Concat")
 _FUSED = tuple((DOMAIN, name) for name in (*FUSED_CONVOLUTIONS, LINEAR))
 _CONVOLUTIONS = (("", "Conv"), ("", "ConvTranspose"))
 _LINEAR = ((DOMAIN, LINEAR),)
-CHANNELS_FIRST = (0, 3, 1, 2)
-"""Axes of the Transpose of images with channels last to those with channels first."""
+# The Transpose of images with channels last to channels first.
+_CHANNELS_FIRST = (0, 3, 1, 2)
 
 
 class _PastMove(Rule):
@@ -121,10 +121,10 @@ class AffineBeforeMove(_PastMove):
 
 
 class SumBeforeTranspose(_PastMove):
-    """A sum of a product's transposed rows and a value that lies like them, before the Transpose.
+    """A sum of a product's transposed rows and an image that lies in memory like the rows.
 
-    So does the output of a convolution, channels last, and what the same Transpose made.  The sum
-    then goes into the product.
+    The image is the result of the same Transpose, or of a convolution, whose channels are last in
+    memory.  The sum then goes into the product.
     """
 
     def __init__(self, *, first: bool) -> None:
@@ -147,7 +147,7 @@ class SumBeforeTranspose(_PastMove):
         if len(moved.uses()) != 1 or moved.is_graph_output() or not _reaches(rows, None, _LINEAR):
             return False
         return _is_turned(r, order) or (
-            order == CHANNELS_FIRST and (other.domain, other.op_type) in _FUSED[:-1]
+            order == _CHANNELS_FIRST and (other.domain, other.op_type) in _FUSED[:-1]
         )
 
     def rewrite(self, op: Any, r: ir.Value, moved: ir.Value) -> Any:
