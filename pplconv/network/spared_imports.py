@@ -1,10 +1,10 @@
 """Imports `onnx` and `onnx_ir` without modules that both import and no network here needs.
 
-They import ``sympy``, what reads the metadata of packages, and what writes files and runs programs,
-which takes longer than their own modules. They ask for these when someone multiplies named
-dimensions or saves a model. So while such a module is loaded, its ``import`` statements get
-stand-ins, which import the real modules as soon as they are asked for anything. Nobody else sees a
-stand-in.
+They import ``sympy``, what reads the metadata of packages, models as text and protobuf's messages
+in Python, and what writes files and runs programs, which takes longer than their own modules. They
+ask for these when someone multiplies named dimensions or saves a model. So while such a module is
+loaded, its ``import`` statements get stand-ins, which import the real modules as soon as they are
+asked for anything. Nobody else sees a stand-in.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any
@@ -21,9 +21,12 @@ __all__: list[str] = []
 
 # For each module, those that get a stand-in if they are not imported yet.
 _SPARED = {
+    "google.protobuf.descriptor_pool": ("google.protobuf.internal.python_message",),
+    "google.protobuf.internal.builder": ("google.protobuf.internal.python_message",),
     "onnx": ("importlib.metadata",),
     "onnx.external_data_helper": ("uuid",),
     "onnx.gen_proto": ("argparse", "glob", "subprocess"),
+    "onnx.serialization": ("google.protobuf.json_format", "google.protobuf.text_format"),
     "onnx.utils": ("tarfile",),
     "onnx_ir._core": ("sympy",),
     "onnx_ir._safetensors": ("packaging.version",),
@@ -42,18 +45,28 @@ def _real(name: str) -> ModuleType:
 
 
 class _StandIn(ModuleType):
-    """What ``import a`` or ``import a.b`` gives in place of the module ``a``."""
+    """Gives what a module has; modules in it that are spared have stand-ins of their own."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name.partition(".")[0])
-        self._wanted = name
+    def __init__(self, name: str, spared: Collection[str]) -> None:
+        super().__init__(name)
+        self._spared = spared
 
     def __getattr__(self, name: str) -> Any:
-        known = _KNOWN.get(self._wanted, {}).get(name)
-        if known is not None and self._wanted not in sys.modules:
+        inner = f"{self.__name__}.{name}"
+        if _is_spared(inner, self._spared):
+            return _KINDS.get(inner, _StandIn)(inner, self._spared)
+        known = _KNOWN.get(self.__name__, {}).get(name)
+        if known is not None and self.__name__ not in sys.modules:
             return known
-        _real(self._wanted)
-        return getattr(sys.modules[self.__name__], name)
+        return getattr(_real(self.__name__), name)
+
+
+def _is_spared(name: str, spared: Collection[str]) -> bool:
+    """Whether a module, or one in it, is spared and not imported yet."""
+    within = f"{name}."
+    return any(
+        (each == name or each.startswith(within)) and each not in sys.modules for each in spared
+    )
 
 
 def _later(name: str) -> Callable[..., Any]:
@@ -68,12 +81,9 @@ def _later(name: str) -> Callable[..., Any]:
 class _Metadata(_StandIn):
     """What `onnx` sees of ``importlib.metadata``: it asks for its own version."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_real(self._wanted), name)
-
     def version(self, name: str) -> str:
         """Give the version of a package that is being imported."""
-        return _version(name) or str(_real(self._wanted).version(name))
+        return _version(name) or str(_real(self.__name__).version(name))
 
 
 def _version(name: str) -> str | None:
@@ -97,14 +107,12 @@ def _version(name: str) -> str | None:
 
 # What a module asks its stand-in for while it is loaded: functions that one of them puts into a
 # table, and `onnx`'s version.
-_KNOWN: dict[str, dict[str, Any]] = {
-    "sympy": {name: _later(name) for name in ("Max", "Min", "Mod", "floor", "sqrt")},
-    "importlib.metadata": {"metadata": _Metadata("importlib.metadata")},
-}
+_KNOWN = {"sympy": {name: _later(name) for name in ("Max", "Min", "Mod", "floor", "sqrt")}}
+_KINDS = {"importlib.metadata": _Metadata}
 
 
 def _import_for(module: str) -> Callable[..., Any]:
-    spared = {name: _StandIn(name) for name in _SPARED[module]}
+    spared = _SPARED[module]
 
     def import_by_name(
         name: str,
@@ -113,9 +121,15 @@ def _import_for(module: str) -> Callable[..., Any]:
         fromlist: Any = (),
         level: int = 0,
     ) -> Any:
-        if name in spared and not fromlist and not level and name not in sys.modules:
-            return spared[name]
-        return _by_python(name, globals, locals, fromlist, level)
+        # `import a.b` gives `a`; `from a import b` asks `a` for `b`.
+        package = name if fromlist else name.partition(".")[0]
+        if level or "*" in (fromlist or ()) or not _is_spared(package, spared):
+            return _by_python(name, globals, locals, fromlist, level)
+        names = [f"{name}.{each}" for each in fromlist] if fromlist else [name]
+        for each in names:
+            if each not in spared:
+                _by_python(name, globals, locals, [each.rpartition(".")[2]] if fromlist else ())
+        return _StandIn(package, spared)
 
     return import_by_name
 

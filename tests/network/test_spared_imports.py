@@ -42,7 +42,9 @@ def test_a_session_needs_no_sympy():
 
 def test_a_session_imports_nothing_that_saves_models_or_reads_metadata():
     spared = {
-        "argparse", "concurrent.futures", "email", "pathlib", "subprocess", "tarfile", "zipfile",
+        "argparse", "concurrent.futures", "email", "google.protobuf.internal.python_message",
+        "google.protobuf.json_format", "google.protobuf.text_format", "pathlib", "subprocess",
+        "tarfile", "zipfile",
     }  # fmt: skip
     node = onnx.helper.make_node("Relu", ["x"], ["y"])
     x, y = (onnx.helper.make_tensor_value_info(name, 1, [2]) for name in "xy")
@@ -108,6 +110,24 @@ def test_modules_ask_for_what_they_were_not_given():
         " onnx.importlib.metadata.PackageNotFoundError.__name__)"
     )
     assert run(code).split() == ["True"] * 4 + ["PackageNotFoundError"]
+
+
+@pytest.mark.parametrize("implementation", ["upb", "python"])
+def test_models_are_texts_by_protobuf(implementation):
+    code = (
+        "import os, sys\n"
+        f"os.environ['PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION'] = {implementation!r}\n"
+        "from pplconv.network import spared_imports\n"
+        f"{SESSION}import onnx.serialization as s\n"
+        "before = 'google.protobuf.json_format' in sys.modules\n"
+        "for kind in 'json', 'textproto':\n"
+        "    text = s.registry.get(kind).serialize_proto(model)\n"
+        "    print(s.registry.get(kind).deserialize_proto(text, onnx.ModelProto()) == model)\n"
+        "import google.protobuf.json_format as real\n"
+        "from google.protobuf.internal import api_implementation as used\n"
+        "print(s.google.protobuf.json_format.Parse is real.Parse, used.Type(), before)"
+    )
+    assert run(code).split() == ["True", "True", "True", implementation, "False"]
 
 
 def test_models_are_saved_as_without_pplconv(tmp_path):
